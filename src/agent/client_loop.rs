@@ -2,13 +2,13 @@
 //! directory work. A fault of its storage ends the agent: its supervisor starts it again, and the tasks do not notice.
 
 use super::dir_work::DirWork;
+use super::disk_space::DiskSpaceMonitor;
 use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
-use super::space::Space;
+use ::io::client_rpc::GrantRequest;
 use ::io::clock;
 use ::io::http::Published;
-use ::io::keeper_link::Notice;
-use ::io::node::Question;
+use ::io::keeper_connection::KeeperNotice;
 use api::agent::ClientReport;
 use async_channel::{Receiver, Sender, TrySendError};
 use client::effects::Grant;
@@ -40,7 +40,7 @@ pub struct ClientLoop {
     client: Client,
     /// Its own id, which never changes.
     node: NodeId,
-    space: Space,
+    space: DiskSpaceMonitor,
     ways: Ways,
     /// Commands that found the keeper's queue full, in order. Emptied when the connection breaks: the brain compares
     /// anew after each connection.
@@ -52,7 +52,7 @@ pub struct ClientLoop {
 }
 
 impl ClientLoop {
-    pub fn new(client: Client, space: Space, ways: Ways) -> ClientLoop {
+    pub fn new(client: Client, space: DiskSpaceMonitor, ways: Ways) -> ClientLoop {
         ClientLoop {
             node: client.status().node,
             client,
@@ -71,7 +71,7 @@ impl ClientLoop {
             let letters =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
             let mut inputs = Vec::with_capacity(letters.len() + 1);
-            inputs.extend(self.space.news(clock::mono()).map(|free| Input::Space { free }));
+            inputs.extend(self.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
             for letter in letters {
                 match letter {
                     ClientMessage::Input(input) => inputs.push(input),
@@ -96,15 +96,15 @@ impl ClientLoop {
         self.client.next_deadline().into_iter().chain(retry).chain(self.space.deadline()).min()
     }
 
-    fn notice(&mut self, notice: Notice, inputs: &mut Vec<Input>) {
+    fn notice(&mut self, notice: KeeperNotice, inputs: &mut Vec<Input>) {
         match notice {
-            Notice::Up { boot_id, keeper_pid, runs } => {
+            KeeperNotice::Up { boot_id, keeper_pid, runs } => {
                 self.backlog.clear();
                 inputs.push(Input::KeeperUp);
                 inputs.push(Input::Keeper(Event::Welcome { protocol: PROTOCOL, boot_id, keeper_pid, runs }));
             }
-            Notice::Event(event) => inputs.push(Input::Keeper(event)),
-            Notice::Down { reason } => {
+            KeeperNotice::Event(event) => inputs.push(Input::Keeper(event)),
+            KeeperNotice::Down { reason } => {
                 tracing::warn!(reason, "no keeper: running tasks go on, nothing is started");
                 self.backlog.clear();
                 inputs.push(Input::KeeperDown { why: reason });
@@ -113,7 +113,7 @@ impl ClientLoop {
     }
 
     /// Every question is answered in its turn.
-    fn enlist(&mut self, question: Question) -> Input {
+    fn enlist(&mut self, question: GrantRequest) -> Input {
         self.next_token += 1;
         self.asking.insert(self.next_token, question.reply);
         Input::Ask { token: self.next_token, ask: question.ask }
@@ -124,7 +124,7 @@ impl ClientLoop {
         match effect {
             Effect::Send { bytes, .. } => {
                 let input = server::effects::Input::Frame { from: Peer::Node(self.node), bytes };
-                inbox::send_or_lose(
+                inbox::send_or_drop(
                     &self.ways.to_server,
                     "a frame to the server",
                     ServerMessage::Input(input),

@@ -4,8 +4,8 @@
 use super::data_dir::DataDir;
 use super::inbox;
 use super::messages::ClientMessage;
-use ::io::aside;
-use ::io::dirs::AllocDirs;
+use ::io::alloc_dir::AllocDirs;
+use ::io::executor;
 use ::io::keeper::users;
 use async_channel::{Receiver, Sender};
 use client::effects::{DirSpec, Input};
@@ -39,17 +39,17 @@ impl DirWork {
         let places = Arc::new(places);
         let (builds, to_build) = async_channel::bounded(QUEUED);
         let (removals, to_remove) = async_channel::bounded(QUEUED);
-        aside::spawn(executor, build_all(to_build, places.clone(), own.clone())).detach();
-        aside::spawn(executor, remove_all(to_remove, places, own.clone())).detach();
+        executor::spawn(executor, build_all(to_build, places.clone(), own.clone())).detach();
+        executor::spawn(executor, remove_all(to_remove, places, own.clone())).detach();
         DirWork { builds, removals }
     }
 
     pub fn build(&self, spec: DirSpec) {
-        inbox::send_or_lose(&self.builds, "a directory to be built", spec);
+        inbox::send_or_drop(&self.builds, "a directory to be built", spec);
     }
 
     pub fn remove(&self, alloc: AllocId) {
-        inbox::send_or_lose(&self.removals, "a directory to be removed", alloc);
+        inbox::send_or_drop(&self.removals, "a directory to be removed", alloc);
     }
 }
 
@@ -63,7 +63,7 @@ async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<Cl
         }
         let places = places.clone();
         let work = move || batch.iter().map(|spec| (spec.alloc, places.build(spec))).collect::<Vec<_>>();
-        for (alloc, result) in aside::unblock(work).await {
+        for (alloc, result) in executor::unblock(work).await {
             tell(&own, Input::DirBuilt { alloc, result }).await;
         }
     }
@@ -72,7 +72,7 @@ async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<Cl
 async fn remove_all(asked: Receiver<AllocId>, places: Arc<Places>, own: Sender<ClientMessage>) {
     while let Ok(alloc) = asked.recv().await {
         let places = places.clone();
-        let result = aside::unblock(move || places.remove(alloc)).await;
+        let result = executor::unblock(move || places.remove(alloc)).await;
         tell(&own, Input::DirRemoved { alloc, result }).await;
     }
 }

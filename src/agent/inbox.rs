@@ -60,7 +60,7 @@ impl Wake for Unpark {
 }
 
 /// Sends what may be lost.
-pub fn send_or_lose<T>(to: &Sender<T>, what: &str, input: T) {
+pub fn send_or_drop<T>(to: &Sender<T>, what: &str, input: T) {
     if let Err(TrySendError::Full(_)) = to.try_send(input) {
         tracing::warn!("lost {what}: the inbox is full");
     }

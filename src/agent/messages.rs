@@ -1,13 +1,13 @@
 //! What reaches the threads of the two brains. Neither loop knows the other: both know these messages.
 
-use super::http_service::Ask;
-use ::io::keeper_link::Notice;
-use ::io::node::Question;
+use super::http_service::PendingWrite;
+use ::io::client_rpc::GrantRequest;
+use ::io::keeper_connection::KeeperNotice;
 use async_channel::Sender;
 
 pub enum ServerMessage {
     Input(server::effects::Input),
-    Ask(Ask),
+    Write(PendingWrite),
     /// Answered: the thread is alive.
     Ping(Sender<()>),
     Stop,
@@ -15,8 +15,8 @@ pub enum ServerMessage {
 
 pub enum ClientMessage {
     Input(client::effects::Input),
-    Keeper(Notice),
-    Question(Question),
+    Keeper(KeeperNotice),
+    Question(GrantRequest),
     /// Answered: the thread is alive.
     Ping(Sender<()>),
 }

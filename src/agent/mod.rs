@@ -8,6 +8,7 @@ mod client_loop;
 pub mod config;
 mod data_dir;
 mod dir_work;
+mod disk_space;
 mod http_service;
 mod identity;
 pub mod inbox;
@@ -17,23 +18,22 @@ mod messages;
 mod reload;
 mod server_loop;
 mod signals;
-mod space;
 mod stores;
 mod supervisor;
 mod workers;
 
-use ::io::aside;
+use ::io::executor;
+use ::io::host_stats::HostStatsCollector;
 use ::io::http::{self, Published};
-use ::io::keeper_link::{self, Link, Starter};
-use ::io::machine::Observer;
-use ::io::{clock, entropy, node};
+use ::io::keeper_connection::{self, KeeperConnection, KeeperStartMode};
+use ::io::{client_rpc, clock, entropy};
 use api::agent::AgentInfo;
 use async_channel::{Receiver, Sender};
 use client_loop::ClientLoop;
 use config::{Config, Loaded};
 use data_dir::DataDir;
 use dir_work::{DirWork, Places};
-use http_service::{Ask, Connections, HttpService};
+use http_service::{Connections, HttpService, PendingWrite};
 use logging::Logging;
 use messages::{ClientMessage, ServerMessage};
 use model::time::Span;
@@ -145,13 +145,15 @@ impl Agent {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
         });
-        aside::spawn(&executor, forward(to_forward, server_mail.clone(), ServerMessage::Ask)).detach();
+        executor::spawn(&executor, forward(to_forward, server_mail.clone(), ServerMessage::Write)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
-        aside::spawn(&executor, forward(to_brain, client_mail.clone(), ClientMessage::Question)).detach();
-        let places =
-            node::Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
-        let answering = node::serve(executor.clone(), to_answer, questions, places);
-        aside::spawn(&executor, answering).detach();
+        executor::spawn(&executor, forward(to_brain, client_mail.clone(), ClientMessage::Question)).detach();
+        let places = client_rpc::NodeDirs {
+            data_dir: dir.root().to_path_buf(),
+            alloc_dir: alloc_dir(&config, dir.root()),
+        };
+        let answering = client_rpc::serve(executor.clone(), to_answer, questions, places);
+        executor::spawn(&executor, answering).detach();
 
         let keeper = link_keeper(&executor, &dir, starter(&config)?, client_mail.clone());
         let (tell_end, ended) = async_channel::bounded(2);
@@ -200,11 +202,11 @@ impl Agent {
         let (config, alloc_dir) = (self.config.clone(), alloc_dir(&self.config, self.dir.root()));
         let mail = self.client_mail.clone();
         let look = async move {
-            let info = aside::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
+            let info = executor::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
             let input = client::effects::Input::Fingerprint(Box::new(info));
             mail.send(ClientMessage::Input(input)).await.unwrap_or_default();
         };
-        aside::spawn(&self.executor, look).detach();
+        executor::spawn(&self.executor, look).detach();
     }
 
     fn serve(mut self, started: impl FnOnce(Started) + Send + 'static) -> Result<(), String> {
@@ -222,14 +224,14 @@ impl Agent {
                     self.http_settings.clone(),
                     http_stops.clone(),
                 );
-                servers.push(aside::spawn(&self.executor, serve));
+                servers.push(executor::spawn(&self.executor, serve));
             }
             tracing::info!(address = %format!("http://{http}"), "drover agent is up");
             supervisor::ready();
             let (stop, asked_to_stop) = async_channel::bounded(1);
             spawn("started", move || started(Started { http, stop }))?;
             let watchdog = supervisor::watchdog(self.server_mail.clone(), self.client_mail.clone());
-            aside::spawn(&self.executor, watchdog).detach();
+            executor::spawn(&self.executor, watchdog).detach();
 
             let outcome = self.wait(&asked_to_stop).await;
             supervisor::stopping();
@@ -335,7 +337,7 @@ impl Agent {
         let shutdown = wire::keeper::Command::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
         self.keeper.try_send(shutdown).unwrap_or_default();
         let gone = async {
-            while keeper_link::answers(self.dir.root()) {
+            while keeper_connection::answers(self.dir.root()) {
                 smol::Timer::after(Duration::from_millis(5)).await;
             }
         };
@@ -376,7 +378,7 @@ fn http_service(
     dir: &DataDir,
     agent: AgentInfo,
     reader: Reader,
-    (asks, calls): (Sender<Ask>, Sender<node::Call>),
+    (asks, calls): (Sender<PendingWrite>, Sender<client_rpc::RpcCall>),
     logging: &Logging,
 ) -> Result<Arc<HttpService>, String> {
     Ok(Arc::new(HttpService::new(Connections {
@@ -393,7 +395,7 @@ fn http_service(
         seed: entropy::u64().map_err(|e| e.to_string())?,
         event_buffer_entries: event_buffer_entries(config),
         monitor: logging.monitor.clone(),
-        machine: Arc::new(Observer::new(alloc_dir(config, dir.root()))),
+        machine: Arc::new(HostStatsCollector::new(alloc_dir(config, dir.root()))),
     })))
 }
 
@@ -428,14 +430,14 @@ fn listen(config: &Config) -> Result<Vec<TcpListener>, String> {
     config.http.addresses.iter().map(bind).collect()
 }
 
-fn starter(config: &Config) -> Result<Starter, String> {
+fn starter(config: &Config) -> Result<KeeperStartMode, String> {
     let exe = std::env::current_exe().map_err(|e| format!("the path of this binary: {e}"))?;
     if config.dev {
-        Ok(Starter::AgentForItself { exe })
+        Ok(KeeperStartMode::Owned { exe })
     } else if supervisor::is_systemd() {
-        Ok(Starter::Another)
+        Ok(KeeperStartMode::External)
     } else {
-        Ok(Starter::Agent { exe })
+        Ok(KeeperStartMode::Detached { exe })
     }
 }
 
@@ -451,12 +453,13 @@ async fn forward<T, M>(from: Receiver<T>, mail: Sender<M>, letter: fn(T) -> M) {
 fn link_keeper(
     executor: &smol::Executor<'static>,
     dir: &DataDir,
-    starter: Starter,
+    starter: KeeperStartMode,
     mail: Sender<ClientMessage>,
 ) -> Sender<wire::keeper::Command> {
-    let (Link { commands, notices }, drive) = keeper_link::open(dir.root().to_path_buf(), starter);
-    aside::spawn(executor, drive).detach();
-    aside::spawn(executor, forward(notices, mail, ClientMessage::Keeper)).detach();
+    let (KeeperConnection { commands, notices }, drive) =
+        keeper_connection::open(dir.root().to_path_buf(), starter);
+    executor::spawn(executor, drive).detach();
+    executor::spawn(executor, forward(notices, mail, ClientMessage::Keeper)).detach();
     commands
 }
 

@@ -1,13 +1,13 @@
 //! The thread of the server's brain: collects inputs, runs turns, executes effects. A fault of the storage discards the brain
 //! and opens it again from its disk: what was not durable never happened, and whoever waits is told that nobody knows.
 
-use super::http_service::{Ask, HttpService, Reply};
+use super::disk_space::DiskSpaceMonitor;
+use super::http_service::{HttpService, PendingWrite, ReplySender};
 use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
-use super::space::Space;
 use super::workers::SharedReservations;
 use ::io::disk::Disk;
-use ::io::{clock, entropy, keys, machine};
+use ::io::{clock, entropy, host_stats, keys};
 use async_channel::{Receiver, Sender};
 use model::key::Seed;
 use model::time::Mono;
@@ -15,8 +15,8 @@ use server::effects::{Effect, Input, ScheduleTask};
 use server::reservations::ReservationChange;
 use server::{Config, Server, Turn};
 use state::fault::Fault;
-use state::segments::Medium;
-use state::store::{Media, Options, Reader, Store};
+use state::store::{Options, Reader, Store, StoreFiles};
+use state::wal::WalFile;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub struct Opened {
     config: Config,
     keep_reserve: bool,
     server: Server,
-    space: Space,
+    space: DiskSpaceMonitor,
 }
 
 impl Opened {
@@ -58,7 +58,7 @@ impl Opened {
 pub struct ServerLoop {
     opened: Opened,
     channels: Channels,
-    waiting: BTreeMap<u64, Reply>,
+    waiting: BTreeMap<u64, ReplySender>,
     next_token: u64,
     reopenings: u32,
     /// For the next turn, which is due at once.
@@ -83,13 +83,13 @@ impl ServerLoop {
             let messages =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
             let mut inputs = Vec::with_capacity(messages.len() + 1);
-            inputs.extend(self.opened.space.news(clock::mono()).map(|free| Input::Space { free }));
+            inputs.extend(self.opened.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
             inputs.append(&mut self.next);
             let mut stop = false;
             for message in messages {
                 match message {
                     ServerMessage::Input(input) => inputs.push(input),
-                    ServerMessage::Ask(ask) => inputs.push(self.register(ask)),
+                    ServerMessage::Write(ask) => inputs.push(self.register(ask)),
                     ServerMessage::Ping(answer) => answer.try_send(()).unwrap_or_default(),
                     ServerMessage::Stop => stop = true,
                 }
@@ -111,7 +111,7 @@ impl ServerLoop {
         self.opened.server.next_deadline().into_iter().chain(self.opened.space.deadline()).min()
     }
 
-    fn register(&mut self, ask: Ask) -> Input {
+    fn register(&mut self, ask: PendingWrite) -> Input {
         self.next_token += 1;
         self.waiting.insert(self.next_token, ask.reply);
         Input::Request { token: self.next_token, action: ask.action }
@@ -127,13 +127,13 @@ impl ServerLoop {
         if *self.channels.service.status.get() != status {
             self.channels.service.status.set(status);
         }
-        self.channels.service.waiting.notify(applied, &turn.changes);
+        self.channels.service.blocking_queries.notify(applied, &turn.changes);
         self.channels.service.events.publish(turn.events);
         for effect in turn.effects {
             match effect {
                 Effect::Send { to: Peer::Node(_), bytes } => {
                     let from = Peer::Server(self.opened.config.id);
-                    inbox::send_or_lose(
+                    inbox::send_or_drop(
                         &self.channels.to_node,
                         "a frame to the node",
                         ClientMessage::Input(client::effects::Input::Frame { from, bytes }),
@@ -147,7 +147,7 @@ impl ServerLoop {
                     }
                 }
                 Effect::MakeSigningKey => self.make_signing_key(),
-                Effect::Schedule(task) => inbox::send_or_lose(&self.channels.workers, "an evaluation", *task),
+                Effect::Schedule(task) => inbox::send_or_drop(&self.channels.workers, "an evaluation", *task),
             }
         }
     }
@@ -177,15 +177,19 @@ impl ServerLoop {
     }
 }
 
-fn open_server(path: &Path, config: &Config, keep_reserve: bool) -> Result<(Server, Space), String> {
+fn open_server(
+    path: &Path,
+    config: &Config,
+    keep_reserve: bool,
+) -> Result<(Server, DiskSpaceMonitor), String> {
     let named = |e: &dyn Display| format!("{}: {e}", path.display());
     let disk = Disk::open(path, keep_reserve).map_err(|e| named(&e))?;
-    let (space, birth) = (Space::new(disk.reserve()), disk.birth());
-    let log = |name: &str| disk.beside(name).map(|file| Box::new(file) as Medium).map_err(|e| named(&e));
+    let (space, pending_create) = (DiskSpaceMonitor::new(disk.reserve()), disk.pending_create());
+    let log = |name: &str| disk.sibling(name).map(|file| Box::new(file) as WalFile).map_err(|e| named(&e));
     let log = [log("log.0")?, log("log.1")?];
-    let options = Options::on_machine(machine::memory_bytes());
-    let (store, recovered) = Store::open(Media { state: disk, log }, options).map_err(|e| named(&e))?;
-    birth.complete().map_err(|e| named(&e))?;
+    let options = Options::on_machine(host_stats::memory_bytes());
+    let (store, recovered) = Store::open(StoreFiles { state: disk, log }, options).map_err(|e| named(&e))?;
+    pending_create.complete().map_err(|e| named(&e))?;
     let seed = entropy::u64().map_err(|e| named(&e))?;
     let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;
     Ok((server, space))

@@ -2,14 +2,14 @@
 
 use super::config::Config;
 use super::data_dir::DataDir;
+use super::disk_space::DiskSpaceMonitor;
 use super::identity;
 use super::server_loop::Opened;
-use super::space::Space;
 use super::{SERVER_ID, alloc_dir, supervisor};
 use ::io::{clock, entropy, zones};
 use client::{self, Client};
 use server::heartbeat::HeartbeatRules;
-use state::local::LocalStore;
+use state::client_store::ClientStore;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -37,7 +37,7 @@ pub struct Stores {
     pub opened: Opened,
     pub node: identity::Node,
     pub client: Client,
-    pub space: Space,
+    pub space: DiskSpaceMonitor,
 }
 
 /// Both at the same time: a first start mostly waits for the disk.
@@ -51,13 +51,17 @@ pub fn open_stores(config: &Config, dir: &DataDir) -> Result<Stores, String> {
     })
 }
 
-fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<(Client, Space), String> {
+fn open_client(
+    config: &Config,
+    dir: &DataDir,
+    node: identity::Node,
+) -> Result<(Client, DiskSpaceMonitor), String> {
     let path = client_store(config, dir.root());
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let disk = ::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
-    let (space, birth) = (Space::new(disk.reserve()), disk.birth());
-    let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
-    birth.complete().map_err(|e| named(&e))?;
+    let (space, pending_create) = (DiskSpaceMonitor::new(disk.reserve()), disk.pending_create());
+    let (store, recovered) = ClientStore::open(disk).map_err(|e| named(&e))?;
+    pending_create.complete().map_err(|e| named(&e))?;
     let settings = client_config(config, node, &alloc_dir(config, dir.root()));
     let seed = entropy::u64().map_err(|e| named(&e))?;
     Ok((Client::new(settings, store, recovered, seed, clock::now()), space))

@@ -12,7 +12,7 @@ use state::store::Reader;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wire::rehearsal::{Rehearsal, Rehearse};
+use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::request::{Refusal, RefusalKind};
 use wire::why::{Subject, Why};
 
@@ -63,7 +63,7 @@ pub fn run(
 }
 
 /// What registering a job would do.
-pub fn plan_job(reader: &Reader, asked: &Rehearse) -> Result<Rehearsal, Refusal> {
+pub fn plan_job(reader: &Reader, asked: &JobPlanRequest) -> Result<JobPlanReply, Refusal> {
     let at = clock::now().stamp();
     guarded(|| job_plan::plan(&reader.view()?, asked, at))
 }

@@ -5,7 +5,7 @@
 use crate::metrics::names::Filter;
 use model::id::NodeId;
 use model::time::Span;
-use wire::measured::Measured;
+use wire::metrics::MetricsSnapshot;
 
 /// What stays the same while the agent runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,5 +87,5 @@ pub struct ClientReport {
     /// How long ago a server last answered a heartbeat; `None` before the first.
     pub since_heartbeat: Option<Span>,
     pub heartbeat_ttl: Span,
-    pub measured: Measured,
+    pub measured: MetricsSnapshot,
 }

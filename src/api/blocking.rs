@@ -5,7 +5,7 @@
 use crate::query::MAX_WAIT;
 use crate::response::Response;
 use crate::watch::WatchKey;
-use crate::{Call, Outcome, Wait, WaitState};
+use crate::{Call, RouteOutcome, Wait, WaitState};
 use model::random::Stream;
 use model::time::{Mono, Span};
 
@@ -17,14 +17,14 @@ pub fn answer(
     keys: Vec<WatchKey>,
     seen: u64,
     render: impl FnOnce() -> Result<Response, Response>,
-) -> Result<Outcome, Response> {
+) -> Result<RouteOutcome, Response> {
     if let Some(wait) = wait(call, index, keys, seen) {
-        return Ok(Outcome::Wait(wait));
+        return Ok(RouteOutcome::Wait(wait));
     }
     let response = match render() {
         Ok(response) | Err(response) => response,
     };
-    Ok(Outcome::Respond(mark(call, response, index)))
+    Ok(RouteOutcome::Respond(mark(call, response, index)))
 }
 
 /// `None`: there is an answer.
@@ -39,7 +39,7 @@ pub fn wait(call: &Call<'_>, index: u64, keys: Vec<WatchKey>, seen: u64) -> Opti
 }
 
 /// An empty list that stays empty: who waits for a change waits to the end.
-pub fn nothing(call: &Call<'_>, index: u64) -> Result<Outcome, Response> {
+pub fn nothing(call: &Call<'_>, index: u64) -> Result<RouteOutcome, Response> {
     let none: [(); 0] = [];
     answer(call, index, vec![], index, || Ok(Response::json(&none, call.query.pretty)))
 }

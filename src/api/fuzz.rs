@@ -1,11 +1,11 @@
 //! What holds of any request, of any job that is registered and of any filter.
 
 use super::agent::{AgentInfo, ClientReport};
-use super::filter::{Filter, LeftOut};
+use super::filter::{Filter, OmitEmpty};
 use super::request::{Method, Request};
 use super::response::Response;
 use super::shape::job::JobShape;
-use super::{Context, Outcome, WaitState, route};
+use super::{RequestContext, RouteOutcome, WaitState, route};
 use jobspec::{decode_job, decode_register};
 use model::alloc::ClientStatus;
 use model::canonical::{Defaults, complete};
@@ -16,7 +16,7 @@ use state::samples::{
     AT, Region, alloc, eval, eval_id, namespace, node_id, place, register, report, spec, submit,
 };
 use wire::command::Command;
-use wire::measured::Measured;
+use wire::metrics::MetricsSnapshot;
 use wire::record;
 use wire::status::ServerStatus;
 
@@ -50,9 +50,9 @@ pub fn filter(bytes: &[u8]) {
     let Ok(filter) = Filter::parse(&text).map_err(|why| assert!(!why.is_empty())) else { return };
     let negated = Filter::parse(&format!("not ({text})")).ok();
     for object in [thing(), json!({}), json!({"ID": null, "Meta": [], "Tags": {"a": {"N": -1}}})] {
-        match filter.matches(&object, &LeftOut::NOTHING) {
+        match filter.matches(&object, &OmitEmpty::NOTHING) {
             Ok(matched) => {
-                let contrary = negated.as_ref().map(|n| n.matches(&object, &LeftOut::NOTHING));
+                let contrary = negated.as_ref().map(|n| n.matches(&object, &OmitEmpty::NOTHING));
                 assert!(contrary.is_none_or(|c| c == Ok(!matched)), "{text}");
             }
             Err(why) => assert!(!why.is_empty()),
@@ -73,10 +73,10 @@ pub fn request(bytes: &[u8]) {
     thread_local!(static WORLD: World = World::new());
     let Some(request) = read(bytes) else { return };
     WORLD.with(|world| match (world.step(&request), world.step(&request)) {
-        (Outcome::Respond(first), Outcome::Respond(second)) => answered(&first, &second),
-        (Outcome::Compute(first), Outcome::Compute(second)) => answered(&first(), &second()),
-        (Outcome::Ask(ask, _), _) => assert_eq!(record::decode(&record::encode(&ask)), Ok(ask)),
-        (Outcome::Wait(wait), _) => assert!(wait.wake_at.since(NOW) <= Span::minutes(11)),
+        (RouteOutcome::Respond(first), RouteOutcome::Respond(second)) => answered(&first, &second),
+        (RouteOutcome::Compute(first), RouteOutcome::Compute(second)) => answered(&first(), &second()),
+        (RouteOutcome::AskClient(ask, _), _) => assert_eq!(record::decode(&record::encode(&ask)), Ok(ask)),
+        (RouteOutcome::Wait(wait), _) => assert!(wait.wake_at.since(NOW) <= Span::minutes(11)),
         _ => {}
     });
 }
@@ -162,16 +162,16 @@ impl World {
             allocations: 1,
             since_heartbeat: None,
             heartbeat_ttl: Span::seconds(10),
-            measured: Measured::default(),
+            measured: MetricsSnapshot::default(),
         };
         let status =
             ServerStatus { id: 7, leader: Some(7), ready: true, voters: vec![7], ..ServerStatus::default() };
         World { region, status, agent, client }
     }
 
-    fn step(&self, request: &Request) -> Outcome {
+    fn step(&self, request: &Request) -> RouteOutcome {
         let reader = self.region.store.reader();
-        let context = Context {
+        let context = RequestContext {
             reader: &reader,
             status: &self.status,
             agent: &self.agent,

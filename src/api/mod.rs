@@ -1,7 +1,7 @@
 //! The HTTP API without sockets: a request and what is known at present in, an answer or the work that leads to one out.
 //!
 //! Refuses to know: sockets, files, clocks and who runs it. Reads go through a view of the state and the published
-//! status; writes become an `Action` for the servers. Invariants: nothing here panics on any request; a view lives for
+//! status; writes become a `WriteRequest` for the servers. Invariants: nothing here panics on any request; a view lives for
 //! one call only, a waiting query holds no more than its keys, an index and a deadline; every refusal is a sentence.
 
 pub mod agent;
@@ -47,14 +47,14 @@ use routes::{alloc, deployment, eval, namespace, node, scheduler_config};
 use state::store::Reader;
 use state::view::View;
 use watch::WatchKey;
-use wire::ask::NodeAsk;
-use wire::rehearsal::Rehearse;
-use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::client_rpc::ClientRequest;
+use wire::job_plan::JobPlanRequest;
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 use wire::status::ServerStatus;
 use wire::why::Subject;
 
 /// What is known at present, as values.
-pub struct Context<'a> {
+pub struct RequestContext<'a> {
     pub reader: &'a Reader,
     pub status: &'a ServerStatus,
     pub agent: &'a AgentInfo,
@@ -67,12 +67,12 @@ pub struct Context<'a> {
 }
 
 /// What shall happen with a request.
-pub enum Outcome {
+pub enum RouteOutcome {
     Respond(Response),
-    /// A write: give it to the servers, and their answer to `Answer::response`.
-    Act(Action, Answer),
+    /// A write: give it to the servers, and their answer to `WriteResponder::response`.
+    Write(WriteRequest, WriteResponder),
     /// Something to be found out, without writing: give it to the scheduler, and what it says to `Planned::response`.
-    Rehearse(Rehearse, Planned),
+    PlanJob(JobPlanRequest, Planned),
     /// Why something is as it is: to be found out in the same way.
     Explain(Subject, Explained),
     /// Nothing to tell yet: ask again, with `state`, once a key changed past `seen` or `wake_at` has come.
@@ -88,15 +88,15 @@ pub enum Outcome {
     /// An answer that takes long to work out: beside the thread that serves other requests.
     Compute(Box<dyn FnOnce() -> Response + Send>),
     /// A question to this agent's node: its answer is shown as `Presentation` says.
-    Ask(NodeAsk, Presentation),
+    AskClient(ClientRequest, Presentation),
 }
 
-impl Outcome {
+impl RouteOutcome {
     /// There is no end that the length of an answer could be told of.
     fn goes_on(&self) -> bool {
         match self {
-            Outcome::Events(_) | Outcome::Monitor(_) => true,
-            Outcome::Ask(_, presentation) => {
+            RouteOutcome::Events(_) | RouteOutcome::Monitor(_) => true,
+            RouteOutcome::AskClient(_, presentation) => {
                 matches!(presentation.form, Form::Frames | Form::Text | Form::Session)
             }
             _ => false,
@@ -124,13 +124,13 @@ pub struct WaitState {
 
 /// How the servers' answer to an action becomes a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    kind: AnswerKind,
+pub struct WriteResponder {
+    kind: WriteKind,
     pretty: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum AnswerKind {
+enum WriteKind {
     Registered {
         warnings: String,
     },
@@ -155,29 +155,29 @@ enum AnswerKind {
     DeploymentStepped,
 }
 
-impl Answer {
-    pub fn response(self, result: Result<Done, Refusal>) -> Response {
+impl WriteResponder {
+    pub fn response(self, result: Result<WriteReply, Refusal>) -> Response {
         match result {
             Err(refusal) => refusal.into(),
             Ok(done) => match self.kind {
-                AnswerKind::Registered { warnings } => job::registered(&done, warnings, self.pretty),
-                AnswerKind::Deregistered => job::deregistered(&done, self.pretty),
-                AnswerKind::Written => namespace::written(&done),
-                AnswerKind::SchedulerConfigured { warnings } => {
+                WriteKind::Registered { warnings } => job::registered(&done, warnings, self.pretty),
+                WriteKind::Deregistered => job::deregistered(&done, self.pretty),
+                WriteKind::Written => namespace::written(&done),
+                WriteKind::SchedulerConfigured { warnings } => {
                     scheduler_config::configured(&done, warnings, self.pretty)
                 }
-                AnswerKind::EvalsDeleted => eval::deleted(&done, self.pretty),
-                AnswerKind::JobEvaluated => job::registered(&done, String::new(), self.pretty),
-                AnswerKind::JobLaunched => dispatch::launched(&done, self.pretty),
-                AnswerKind::JobDispatched => dispatch::dispatched(&done, self.pretty),
-                AnswerKind::Tagged { name, description } => {
+                WriteKind::EvalsDeleted => eval::deleted(&done, self.pretty),
+                WriteKind::JobEvaluated => job::registered(&done, String::new(), self.pretty),
+                WriteKind::JobLaunched => dispatch::launched(&done, self.pretty),
+                WriteKind::JobDispatched => dispatch::dispatched(&done, self.pretty),
+                WriteKind::Tagged { name, description } => {
                     versions::tagged(&done, &name, &description, self.pretty)
                 }
-                AnswerKind::StabilitySet => versions::stability_set(&done, self.pretty),
-                AnswerKind::AllocStopped => alloc::stopped(&done, self.pretty),
-                AnswerKind::DeploymentStepped => deployment::stepped(&done, self.pretty),
-                AnswerKind::NodeEvaluated => node::evaluated(&done, self.pretty),
-                AnswerKind::NodeChanged => node::changed(&done, self.pretty),
+                WriteKind::StabilitySet => versions::stability_set(&done, self.pretty),
+                WriteKind::AllocStopped => alloc::stopped(&done, self.pretty),
+                WriteKind::DeploymentStepped => deployment::stepped(&done, self.pretty),
+                WriteKind::NodeEvaluated => node::evaluated(&done, self.pretty),
+                WriteKind::NodeChanged => node::changed(&done, self.pretty),
             },
         }
     }
@@ -193,17 +193,17 @@ fn no_leader() -> &'static str {
 }
 
 /// One step of a request. Called again, with the `state` of the `Wait`, when the wait is over.
-pub fn route(request: &Request, ctx: &Context<'_>, state: WaitState) -> Outcome {
+pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> RouteOutcome {
     match step(request, ctx, state) {
         Ok(outcome) if request.method == Method::Head && outcome.goes_on() => {
-            Outcome::Respond(Response::invalid_method())
+            RouteOutcome::Respond(Response::invalid_method())
         }
         Ok(outcome) => outcome,
-        Err(response) => Outcome::Respond(response),
+        Err(response) => RouteOutcome::Respond(response),
     }
 }
 
-fn step(request: &Request, ctx: &Context<'_>, state: WaitState) -> Result<Outcome, Response> {
+fn step(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> Result<RouteOutcome, Response> {
     let bad = |why: request::BadTarget| Response::text(400, why.to_string());
     let found = routes::find(&request.decoded_path().map_err(bad)?, request.method)?;
     let route = found.route;
@@ -218,14 +218,14 @@ fn step(request: &Request, ctx: &Context<'_>, state: WaitState) -> Result<Outcom
     if route.leader == Leader::Needed
         && let Some(wait) = await_leader(&query, ctx, state)?
     {
-        return Ok(Outcome::Wait(wait));
+        return Ok(RouteOutcome::Wait(wait));
     }
     found.answer(&Call { request, query, ctx, state, namespaces: route.namespaces })
 }
 
 /// Reads are consistent unless the caller takes stale ones: without a leader that has applied what came before it, they
 /// wait a little, then are refused.
-fn await_leader(query: &Query, ctx: &Context<'_>, state: WaitState) -> Result<Option<Wait>, Response> {
+fn await_leader(query: &Query, ctx: &RequestContext<'_>, state: WaitState) -> Result<Option<Wait>, Response> {
     if query.stale || (ctx.status.leader.is_some() && ctx.status.ready) {
         return Ok(None);
     }
@@ -246,7 +246,7 @@ fn await_leader(query: &Query, ctx: &Context<'_>, state: WaitState) -> Result<Op
 struct Call<'a> {
     request: &'a Request,
     query: Query,
-    ctx: &'a Context<'a>,
+    ctx: &'a RequestContext<'a>,
     state: WaitState,
     namespaces: Namespaces,
 }

@@ -9,7 +9,7 @@ use crate::shape::usage::{AllocFiguresShape, HostFiguresShape};
 use base64::Engine;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wire::ask::{NodeAnswer, Piece};
+use wire::client_rpc::{ClientReply, StreamFrame};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Presentation {
@@ -47,22 +47,22 @@ struct MetadataShape<'a> {
 }
 
 impl Presentation {
-    pub fn response(self, answer: &NodeAnswer) -> Response {
+    pub fn response(self, answer: &ClientReply) -> Response {
         match answer {
-            NodeAnswer::Done if self.form == Form::Nothing => Response::text(200, ""),
-            NodeAnswer::Done => Response::json(&DoneShape { index: 0 }, self.pretty),
-            NodeAnswer::Files(files) => {
+            ClientReply::Done if self.form == Form::Nothing => Response::text(200, ""),
+            ClientReply::Done => Response::json(&DoneShape { index: 0 }, self.pretty),
+            ClientReply::Files(files) => {
                 let shapes: Vec<FileShape> = files.iter().map(FileShape::from).collect();
                 Response::json(&shapes, self.pretty)
             }
-            NodeAnswer::AllocFigures(figures) => {
+            ClientReply::AllocResourceUsage(figures) => {
                 Response::json(&AllocFiguresShape::new(figures), self.pretty)
             }
-            NodeAnswer::HostFigures(figures) => Response::json(&HostFiguresShape::from(figures), self.pretty),
-            NodeAnswer::Metadata { meta, dynamic, configured } => {
+            ClientReply::HostStats(figures) => Response::json(&HostFiguresShape::from(figures), self.pretty),
+            ClientReply::Metadata { meta, dynamic, configured } => {
                 Response::json(&MetadataShape { meta, dynamic, configured }, self.pretty)
             }
-            NodeAnswer::File(file) => Response::json(&FileShape::from(file), self.pretty),
+            ClientReply::File(file) => Response::json(&FileShape::from(file), self.pretty),
         }
     }
 
@@ -75,10 +75,13 @@ impl Presentation {
     }
 
     /// `None`: this piece is not shown.
-    pub fn bytes(self, piece: Piece) -> Option<Vec<u8>> {
+    pub fn bytes(self, piece: StreamFrame) -> Option<Vec<u8>> {
         match (self.form, piece) {
-            (Form::Text, Piece::Data { bytes, .. }) => Some(bytes),
-            (Form::Text, Piece::Truncated { .. } | Piece::Deleted { .. } | Piece::Alive) => None,
+            (Form::Text, StreamFrame::Data { bytes, .. }) => Some(bytes),
+            (
+                Form::Text,
+                StreamFrame::Truncated { .. } | StreamFrame::Deleted { .. } | StreamFrame::Alive,
+            ) => None,
             (Form::Json | Form::Frames | Form::Nothing | Form::Session, piece) => Some(frame(&piece)),
         }
     }
@@ -98,21 +101,21 @@ struct FrameShape<'a> {
 }
 
 /// An empty object is a heartbeat, which every reader skips.
-fn frame(piece: &Piece) -> Vec<u8> {
+fn frame(piece: &StreamFrame) -> Vec<u8> {
     let shape = match piece {
-        Piece::Data { bytes, file, offset } => FrameShape {
+        StreamFrame::Data { bytes, file, offset } => FrameShape {
             offset: Some(*offset),
             data: Some(base64::engine::general_purpose::STANDARD.encode(bytes)),
             file: Some(file),
             file_event: None,
         },
-        Piece::Truncated { file } => {
+        StreamFrame::Truncated { file } => {
             FrameShape { file: Some(file), file_event: Some("file truncated"), ..FrameShape::default() }
         }
-        Piece::Deleted { file } => {
+        StreamFrame::Deleted { file } => {
             FrameShape { file: Some(file), file_event: Some("file deleted"), ..FrameShape::default() }
         }
-        Piece::Alive => FrameShape::default(),
+        StreamFrame::Alive => FrameShape::default(),
     };
     encoded(&shape)
 }
@@ -134,13 +137,13 @@ mod tests {
 
     #[test]
     fn pieces_are_shown_as_frames_or_bytes() {
-        let data = Piece::Data { bytes: b"hi".to_vec(), file: "alloc/x".into(), offset: 7 };
-        let truncated = Piece::Truncated { file: "alloc/x".into() };
+        let data = StreamFrame::Data { bytes: b"hi".to_vec(), file: "alloc/x".into(), offset: 7 };
+        let truncated = StreamFrame::Truncated { file: "alloc/x".into() };
         for (piece, frame, text) in [
             (data, r#"{"Offset":7,"Data":"aGk=","File":"alloc/x"}"#, Some("hi")),
             (truncated, r#"{"File":"alloc/x","FileEvent":"file truncated"}"#, None),
-            (Piece::Deleted { file: "f".into() }, r#"{"File":"f","FileEvent":"file deleted"}"#, None),
-            (Piece::Alive, "{}", None),
+            (StreamFrame::Deleted { file: "f".into() }, r#"{"File":"f","FileEvent":"file deleted"}"#, None),
+            (StreamFrame::Alive, "{}", None),
         ] {
             let shown = |form| {
                 let bytes = Presentation { form, pretty: false }.bytes(piece.clone());

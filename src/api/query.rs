@@ -5,7 +5,7 @@
 //! Refuses to know: which routes there are.
 
 use crate::filter::literal::boolean;
-use crate::filter::{Filter, LeftOut};
+use crate::filter::{Filter, OmitEmpty};
 use crate::response::Response;
 use jobspec::duration;
 use model::time::Span;
@@ -103,17 +103,17 @@ impl Query {
     /// Whether the filter, if there is one, matches an element that is this object.
     pub fn matches(
         &self,
-        left_out: &LeftOut,
+        omit_empty: &OmitEmpty,
         object: impl FnOnce(&Filter) -> Result<Value, Response>,
     ) -> Result<bool, Response> {
         let Some(filter) = &self.filter else { return Ok(true) };
-        let matched = filter.matches(&object(filter)?, left_out);
+        let matched = filter.matches(&object(filter)?, omit_empty);
         matched.map_err(|why| bad(format!("failed to read result page: {why}")))
     }
 
     /// Those of a short list that leaves nothing out which the filter matches.
     pub fn chosen<T: Serialize>(&self, shapes: impl Iterator<Item = T>) -> Result<Vec<T>, Response> {
-        let chosen = |shape: T| match self.matches(&LeftOut::NOTHING, |_| object(&shape)) {
+        let chosen = |shape: T| match self.matches(&OmitEmpty::NOTHING, |_| object(&shape)) {
             Ok(matched) => matched.then_some(Ok(shape)),
             Err(refusal) => Some(Err(refusal)),
         };

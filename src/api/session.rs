@@ -5,7 +5,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use wire::ask::{SessionInput, SessionOutput};
+use wire::client_rpc::{SessionInput, SessionOutput};
 
 /// The longest message that is taken.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;

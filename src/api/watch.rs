@@ -67,7 +67,7 @@ pub fn keys_of(changes: &[Change]) -> BTreeSet<WatchKey> {
             Change::Job { job } => {
                 keys.extend([WatchKey::Jobs, WatchKey::Job(job.clone())]);
             }
-            Change::Eval(eval) | Change::EvalGone(eval) => {
+            Change::Eval(eval) | Change::EvalDeleted(eval) => {
                 keys.extend([WatchKey::Evals, WatchKey::Eval(eval.id), WatchKey::JobEvals(eval.job.clone())]);
             }
             Change::Alloc(a) => {

@@ -160,13 +160,13 @@ pub struct Alloc {
 /// What the tasks of an allocation use.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct AllocFigures {
-    pub tasks: BTreeMap<String, TaskFigures>,
+pub struct AllocResourceUsage {
+    pub tasks: BTreeMap<String, TaskResourceUsage>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct TaskFigures {
+pub struct TaskResourceUsage {
     pub resource_usage: Usage,
 }
 

@@ -15,7 +15,7 @@ use model::id::AllocId;
 use model::job::Task;
 use model::task::TaskEvent;
 use model::time::{Mono, Now, Span, Wall};
-use state::local::{AllocHead, Fate, HealthResult, LocalAlloc, Writes};
+use state::client_store::{AllocRecord, HealthResult, RecoveredAlloc, Retention, WriteBatch};
 use std::collections::BTreeMap;
 use wire::rpc::Assignment;
 
@@ -41,7 +41,7 @@ pub(super) struct Acknowledged {
 
 #[derive(Debug)]
 pub struct AllocRunner {
-    pub head: AllocHead,
+    pub head: AllocRecord,
     pub(super) tasks: Vec<TaskRunner>,
     pub(super) head_dirty: Dirty,
     dir: Dir,
@@ -65,16 +65,16 @@ const DIR_RETRY: Span = Span::minutes(1);
 
 impl AllocRunner {
     pub fn new(assignment: Assignment, now: Now) -> AllocRunner {
-        let head = AllocHead { assignment, dir_built: false, fate: Fate::Kept, found: None };
-        let mut alloc = AllocRunner::restore(LocalAlloc { head, tasks: BTreeMap::new() }, now);
+        let head = AllocRecord { assignment, dir_built: false, retention: Retention::Kept, found: None };
+        let mut alloc = AllocRunner::restore(RecoveredAlloc { head, tasks: BTreeMap::new() }, now);
         alloc.head_dirty = Dirty::Durable;
         // The servers made it pending: only another status is urgent.
         alloc.acknowledged = Some(Acknowledged { revision: 0, status: ClientStatus::Pending, found: None });
         alloc
     }
 
-    pub fn restore(local: LocalAlloc, now: Now) -> AllocRunner {
-        let LocalAlloc { head, mut tasks } = local;
+    pub fn restore(local: RecoveredAlloc, now: Now) -> AllocRunner {
+        let RecoveredAlloc { head, mut tasks } = local;
         let id = head.assignment.id;
         let runner = |t: &Task| TaskRunner::new(id, t, tasks.remove(&t.name), now);
         let tasks: Vec<_> = head.assignment.group.tasks.iter().map(runner).collect();
@@ -148,9 +148,9 @@ impl AllocRunner {
         self.head_dirty = Dirty::Durable;
     }
 
-    pub fn set_fate(&mut self, fate: Fate) {
-        if self.head.fate == Fate::Kept {
-            self.head.fate = fate;
+    pub fn set_retention(&mut self, retention: Retention) {
+        if self.head.retention == Retention::Kept {
+            self.head.retention = retention;
             self.head_dirty = Dirty::Durable;
         }
     }
@@ -263,7 +263,7 @@ impl AllocRunner {
     fn kill_if_wanted(&mut self, ctx: &mut Context<'_>) {
         let now = ctx.now.mono;
         let skip_delays = self.head.assignment.no_shutdown_delay;
-        if self.head.fate != Fate::Kept {
+        if self.head.retention != Retention::Kept {
             self.stop(now, true, skip_delays);
         } else if self.head.assignment.desired != DesiredStatus::Run {
             self.stop(now, false, skip_delays);
@@ -434,7 +434,7 @@ impl AllocRunner {
     fn remove_dir_if_wanted(&mut self, ctx: &mut Context<'_>) {
         let now = ctx.now.mono;
         let building = matches!(self.dir, Dir::Building { again } if again > now);
-        if self.head.fate == Fate::Kept || !self.has_ended() || building {
+        if self.head.retention == Retention::Kept || !self.has_ended() || building {
             return;
         }
         if self.remove_at.is_none_or(|at| at <= now) {
@@ -445,7 +445,7 @@ impl AllocRunner {
     }
 
     /// Adds what changed to the turn's writes.
-    pub fn save(&mut self, writes: &mut Writes) {
+    pub fn save(&mut self, writes: &mut WriteBatch) {
         let id = self.id();
         if self.head_dirty != Dirty::Clean {
             writes.put_alloc(&self.head);
@@ -456,7 +456,7 @@ impl AllocRunner {
             worst = worst.max(std::mem::replace(&mut task.dirty, Dirty::Clean));
         }
         if worst == Dirty::Durable {
-            writes.must_last();
+            writes.require_durable();
         }
     }
 

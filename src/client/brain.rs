@@ -16,7 +16,9 @@ use model::node::{MAX_ALLOCS, NodeInfo};
 use model::random::Stream;
 use model::time::{Mono, Now, Span};
 use reports::Rejected;
-use state::local::{DynamicMeta, Fate, Fault, LocalAlloc, LocalStore, Receipt, Writes};
+use state::client_store::{
+    ClientStore, ClientStoreFault, CommitReceipt, DynamicMeta, RecoveredAlloc, Retention, WriteBatch,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::keeper::{self, RunReport, RunState};
 use wire::rpc::{AllocSet, Assignment};
@@ -35,7 +37,7 @@ const SHUTDOWN_PATIENCE: Span = Span::seconds(20);
 #[derive(Debug)]
 pub struct Client {
     pub(super) config: Config,
-    store: LocalStore,
+    store: ClientStore,
     pub(super) allocs: BTreeMap<AllocId, AllocRunner>,
     pub(super) servers: Servers,
     keeper: Keeper,
@@ -55,7 +57,7 @@ pub struct Client {
     /// The disk takes writes.
     pub(super) disk_has_space: bool,
     /// What waits to be written while the disk is full.
-    unwritten: Writes,
+    unwritten: WriteBatch,
     metrics: Metrics,
     agent_started: Mono,
     now: Mono,
@@ -82,7 +84,13 @@ struct Closing {
 }
 
 impl Client {
-    pub fn new(config: Config, store: LocalStore, recovered: Vec<LocalAlloc>, seed: u64, now: Now) -> Client {
+    pub fn new(
+        config: Config,
+        store: ClientStore,
+        recovered: Vec<RecoveredAlloc>,
+        seed: u64,
+        now: Now,
+    ) -> Client {
         let mut random = Stream::new(seed, 0);
         let seen = recovered.iter().map(|l| l.head.assignment.alloc_modify_index).max().unwrap_or(0);
         let servers = Servers::new(config.servers.clone(), seen, &mut random);
@@ -105,7 +113,7 @@ impl Client {
             report_since: None,
             closing: None,
             disk_has_space: true,
-            unwritten: Writes::default(),
+            unwritten: WriteBatch::default(),
             metrics: Metrics::default(),
             agent_started: now.mono,
             now: now.mono,
@@ -113,7 +121,7 @@ impl Client {
     }
 
     /// One turn. After a fault nothing of it has left, and the client and its store have to be made anew.
-    pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Vec<Effect>, Fault> {
+    pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Vec<Effect>, ClientStoreFault> {
         self.now = self.now.max(now.mono);
         let now = Now { mono: self.now, ..now };
         let mut effects = PendingEffects::default();
@@ -143,10 +151,10 @@ impl Client {
 
     /// Stores what the turn has changed. On a full disk it stays in memory: what leaves then promises nothing (heartbeats), or
     /// is asked for again by the servers if this client forgets it (stops and removals, which may make room).
-    fn commit(&mut self, mut writes: Writes) -> Result<Receipt, Fault> {
+    fn commit(&mut self, mut writes: WriteBatch) -> Result<CommitReceipt, ClientStoreFault> {
         if !self.disk_has_space {
             self.unwritten = writes;
-            return self.store.commit(&Writes::default());
+            return self.store.commit(&WriteBatch::default());
         }
         for alloc in self.allocs.values_mut() {
             alloc.save(&mut writes);
@@ -181,7 +189,9 @@ impl Client {
             troubles.push(format!("no keeper, so no task can start or stop: {why}"));
         }
         troubles.extend(disk_full::trouble(self.disk_has_space));
-        troubles.extend(self.store.set_aside().iter().map(|row| format!("not readable in the store: {row}")));
+        troubles.extend(
+            self.store.unreadable_rows().iter().map(|row| format!("not readable in the store: {row}")),
+        );
         ClientStatusReport {
             node: self.config.node,
             registered: self.servers.registered(),
@@ -195,7 +205,7 @@ impl Client {
         }
     }
 
-    fn take(&mut self, now: Now, input: Input, effects: &mut PendingEffects, writes: &mut Writes) {
+    fn take(&mut self, now: Now, input: Input, effects: &mut PendingEffects, writes: &mut WriteBatch) {
         match input {
             Input::Fingerprint(info) => self.described(now, info),
             Input::Frame { from, bytes } => {
@@ -216,7 +226,7 @@ impl Client {
                 self.disk_has_space = free;
                 if free {
                     // what waited shall wait no longer
-                    writes.must_last();
+                    writes.require_durable();
                 }
                 self.allocs.values_mut().for_each(AllocRunner::disk_space_changed);
                 self.describe(now.mono);
@@ -372,7 +382,7 @@ impl Client {
         }
     }
 
-    fn shut_down(&mut self, now: Mono, kill_tasks: bool, writes: &mut Writes) {
+    fn shut_down(&mut self, now: Mono, kill_tasks: bool, writes: &mut WriteBatch) {
         let limit = self.config.max_kill_timeout + SHUTDOWN_PATIENCE;
         let deadline = if kill_tasks { now.after(limit) } else { now };
         self.closing.get_or_insert(Closing { deadline, done: false });
@@ -380,11 +390,11 @@ impl Client {
             self.allocs.values_mut().for_each(AllocRunner::shut_down);
         } else {
             // What was only lazily stored so far is kept for the next start.
-            writes.must_last();
+            writes.require_durable();
         }
     }
 
-    fn apply_server_updates(&mut self, now: Now, server_updates: Vec<ServerUpdate>, writes: &mut Writes) {
+    fn apply_server_updates(&mut self, now: Now, server_updates: Vec<ServerUpdate>, writes: &mut WriteBatch) {
         for item in server_updates {
             match item {
                 ServerUpdate::Wanted(set) => self.take_wanted(now, set, writes),
@@ -405,11 +415,11 @@ impl Client {
     }
 
     /// Removed, updated, added, in that order (client.md 3.3).
-    fn take_wanted(&mut self, now: Now, set: AllocSet, writes: &mut Writes) {
+    fn take_wanted(&mut self, now: Now, set: AllocSet, writes: &mut WriteBatch) {
         let wanted: BTreeMap<AllocId, u64> = set.wanted.into_iter().collect();
         for (id, alloc) in &mut self.allocs {
             if !wanted.contains_key(id) {
-                alloc.set_fate(Fate::Removed);
+                alloc.set_retention(Retention::Removed);
             }
         }
         self.rejected.retain(|id, _| wanted.contains_key(id));

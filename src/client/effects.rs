@@ -2,8 +2,8 @@
 
 use model::id::{AllocId, RunId};
 use model::node::NodeInfo;
-use state::local::Receipt;
-use wire::ask::{NodeAnswer, NodeAsk};
+use state::client_store::CommitReceipt;
+use wire::client_rpc::{ClientReply, ClientRequest};
 use wire::keeper::{self, RunSpec};
 use wire::request::Refusal;
 use wire::rpc::Peer;
@@ -37,7 +37,7 @@ pub enum Input {
     /// Answered by `Answer` with the same token.
     Ask {
         token: u64,
-        ask: NodeAsk,
+        ask: ClientRequest,
     },
     /// The agent ends. With `kill_tasks` every task is stopped first; without, they go on without it.
     Shutdown {
@@ -92,7 +92,7 @@ pub struct DirFile {
 /// The answer to a request, or what the agent may do to answer it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Grant {
-    Answer(NodeAnswer),
+    Answer(ClientReply),
     /// These are to be measured. `core_mhz`: of one core.
     Runs {
         runs: Vec<RunningTask>,
@@ -132,7 +132,7 @@ impl PendingEffects {
         self.0.push(Effect::Keeper(command));
     }
 
-    pub fn release(self, _stored: &Receipt) -> Vec<Effect> {
+    pub fn release(self, _stored: &CommitReceipt) -> Vec<Effect> {
         self.0
     }
 }

@@ -13,8 +13,8 @@ use super::task_runner::Context;
 use model::id::AllocId;
 use model::job::{Task, no_action};
 use model::time::{Now, Wall};
-use state::local::{WantedRestart, Writes};
-use wire::ask::{NodeAnswer, NodeAsk, RestartScope};
+use state::client_store::{WantedRestart, WriteBatch};
+use wire::client_rpc::{ClientReply, ClientRequest, RestartScope};
 use wire::request::{Refusal, RefusalKind};
 
 impl Client {
@@ -23,9 +23,9 @@ impl Client {
         &mut self,
         now: Now,
         token: u64,
-        ask: &NodeAsk,
+        ask: &ClientRequest,
         effects: &mut PendingEffects,
-        writes: &mut Writes,
+        writes: &mut WriteBatch,
     ) {
         let result = self.grant(now, ask, effects, writes);
         effects.push(Effect::Answer { token, result });
@@ -34,50 +34,52 @@ impl Client {
     fn grant(
         &mut self,
         now: Now,
-        ask: &NodeAsk,
+        ask: &ClientRequest,
         effects: &mut PendingEffects,
-        writes: &mut Writes,
+        writes: &mut WriteBatch,
     ) -> Result<Grant, Refusal> {
         match ask {
-            NodeAsk::Logs { alloc, task, .. } => {
+            ClientRequest::Logs { alloc, task, .. } => {
                 let alloc = self.find_alloc(*alloc)?;
                 alloc.task_index(task)?;
                 Ok(Grant::Files { over: alloc.has_ended() })
             }
-            NodeAsk::List { alloc, .. } | NodeAsk::Stat { alloc, .. } | NodeAsk::File { alloc, .. } => {
+            ClientRequest::List { alloc, .. }
+            | ClientRequest::Stat { alloc, .. }
+            | ClientRequest::File { alloc, .. } => {
                 Ok(Grant::Files { over: self.find_alloc(*alloc)?.has_ended() })
             }
-            NodeAsk::AllocFigures { alloc, task } => {
+            ClientRequest::AllocResourceUsage { alloc, task } => {
                 let alloc = self.find_alloc(*alloc)?;
                 if let Some(task) = task {
                     alloc.task_index(task)?;
                 }
                 Ok(Grant::Runs { runs: alloc.running_tasks(task.as_deref()), core_mhz: self.core_mhz() })
             }
-            NodeAsk::HostFigures => Ok(Grant::Runs { runs: vec![], core_mhz: self.core_mhz() }),
-            NodeAsk::Collect { alloc: Some(alloc) } => {
+            ClientRequest::HostStats => Ok(Grant::Runs { runs: vec![], core_mhz: self.core_mhz() }),
+            ClientRequest::GarbageCollect { alloc: Some(alloc) } => {
                 self.act_on(now, *alloc, effects, AllocRunner::garbage_collect_ended)
             }
-            NodeAsk::Collect { alloc: None } => {
+            ClientRequest::GarbageCollect { alloc: None } => {
                 self.garbage_collect(now, 0, effects);
-                Ok(Grant::Answer(NodeAnswer::Done))
+                Ok(Grant::Answer(ClientReply::Done))
             }
-            NodeAsk::Exec { alloc, task, command, .. } => {
+            ClientRequest::Exec { alloc, task, command, .. } => {
                 self.session(*alloc, task, &SessionCommand::Command(command))
             }
-            NodeAsk::Action { alloc, task, action, .. } => {
+            ClientRequest::Action { alloc, task, action, .. } => {
                 self.session(*alloc, task, &SessionCommand::Action(action))
             }
-            NodeAsk::Metadata => Ok(Grant::Answer(self.metadata())),
-            NodeAsk::SetMetadata { changes } => {
+            ClientRequest::Metadata => Ok(Grant::Answer(self.metadata())),
+            ClientRequest::SetMetadata { changes } => {
                 self.may_store()?;
                 self.set_metadata(now, changes, writes).map(Grant::Answer)
             }
-            NodeAsk::Restart { alloc, scope } => {
+            ClientRequest::Restart { alloc, scope } => {
                 self.may_store()?;
                 self.act_on(now, *alloc, effects, |alloc, ctx| alloc.restart(ctx, scope))
             }
-            NodeAsk::Signal { alloc, task, signal } => {
+            ClientRequest::Signal { alloc, task, signal } => {
                 let number = signals::number(signal).filter(|_| !signal.is_empty()).ok_or_else(|| {
                     let known = "a name like SIGHUP or SIGUSR1 is expected";
                     Refusal::new(RefusalKind::Invalid, format!("{signal:?} is not a signal: {known}"))
@@ -144,7 +146,7 @@ impl Client {
         act: impl FnOnce(&mut AllocRunner, &mut Context<'_>) -> Result<(), Refusal>,
     ) -> Result<Grant, Refusal> {
         self.with_alloc(now, id, effects, act).ok_or_else(|| unknown(id))??;
-        Ok(Grant::Answer(NodeAnswer::Done))
+        Ok(Grant::Answer(ClientReply::Done))
     }
 
     fn find_alloc(&self, id: AllocId) -> Result<&AllocRunner, Refusal> {

@@ -6,14 +6,15 @@ use super::effects::PendingEffects;
 use super::task_runner::Context;
 use model::id::AllocId;
 use model::time::Now;
-use state::local::{Fate, Writes};
+use state::client_store::{Retention, WriteBatch};
 use wire::request::{Refusal, RefusalKind};
 
 impl Client {
     /// Removes the oldest ended allocations until `keep` are left, but none whose end the servers do not know yet.
     pub(super) fn garbage_collect(&mut self, now: Now, keep: usize, effects: &mut PendingEffects) {
-        let kept = |a: &&mut AllocRunner| a.head.fate == Fate::Kept && a.has_ended();
-        let count = self.allocs.values().filter(|a| a.head.fate == Fate::Kept && a.has_ended()).count();
+        let kept = |a: &&mut AllocRunner| a.head.retention == Retention::Kept && a.has_ended();
+        let count =
+            self.allocs.values().filter(|a| a.head.retention == Retention::Kept && a.has_ended()).count();
         if count <= keep {
             return;
         }
@@ -34,9 +35,10 @@ impl Client {
         now: Now,
         id: AllocId,
         result: Result<(), String>,
-        writes: &mut Writes,
+        writes: &mut WriteBatch,
     ) {
-        let Some(alloc) = self.allocs.get_mut(&id).filter(|a| a.head.fate != Fate::Kept && a.has_ended())
+        let Some(alloc) =
+            self.allocs.get_mut(&id).filter(|a| a.head.retention != Retention::Kept && a.has_ended())
         else {
             return;
         };
@@ -44,7 +46,7 @@ impl Client {
             return alloc.dir_not_removed(now.mono);
         }
         writes.remove(id, alloc.task_names());
-        if alloc.head.fate == Fate::Collected {
+        if alloc.head.retention == Retention::Collected {
             self.forgotten.push(id);
         }
         self.allocs.remove(&id);
@@ -53,7 +55,7 @@ impl Client {
 
 impl AllocRunner {
     fn mark_collected(&mut self, ctx: &mut Context<'_>) {
-        self.set_fate(Fate::Collected);
+        self.set_retention(Retention::Collected);
         self.advance(ctx, false);
     }
 

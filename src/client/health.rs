@@ -12,7 +12,7 @@ use model::id::DeploymentId;
 use model::job::{HealthCheck, JobType};
 use model::task::{TaskPhase, TaskState};
 use model::time::{Mono, Span};
-use state::local::{Fate, HealthResult};
+use state::client_store::{HealthResult, Retention};
 use wire::rpc::Assignment;
 
 /// Measured times. They begin anew when the agent starts: no clock tells how long tasks ran without an agent.
@@ -173,7 +173,9 @@ impl AllocRunner {
     /// It is not being stopped.
     fn is_to_run(&self) -> bool {
         let leaves = self.plan.is_some_and(|plan| plan.skip_delays);
-        self.head.assignment.desired == DesiredStatus::Run && self.head.fate == Fate::Kept && !leaves
+        self.head.assignment.desired == DesiredStatus::Run
+            && self.head.retention == Retention::Kept
+            && !leaves
     }
 
     fn set_health(&mut self, found: HealthResult) {

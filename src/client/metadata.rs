@@ -4,9 +4,9 @@
 use super::brain::Client;
 use model::node::NodeInfo;
 use model::time::Now;
-use state::local::Writes;
+use state::client_store::WriteBatch;
 use std::collections::BTreeMap;
-use wire::ask::NodeAnswer;
+use wire::client_rpc::ClientReply;
 use wire::request::{Refusal, RefusalKind};
 
 /// The most that may be set, in keys and in bytes of keys and values.
@@ -37,8 +37,8 @@ impl Client {
         &mut self,
         now: Now,
         changes: &BTreeMap<String, Option<String>>,
-        writes: &mut Writes,
-    ) -> Result<NodeAnswer, Refusal> {
+        writes: &mut WriteBatch,
+    ) -> Result<ClientReply, Refusal> {
         let Some(info) = self.info.clone() else {
             let why = "the node is still looking at its machine: try again in a second";
             return Err(Refusal::new(RefusalKind::Unavailable, why));
@@ -66,8 +66,8 @@ impl Client {
         Ok(self.metadata())
     }
 
-    pub(super) fn metadata(&self) -> NodeAnswer {
-        NodeAnswer::Metadata {
+    pub(super) fn metadata(&self) -> ClientReply {
+        ClientReply::Metadata {
             meta: self.info.as_ref().map(|i| i.meta.clone()).unwrap_or_default(),
             dynamic: self.dynamic_meta.0.clone(),
             configured: self.configured_meta.clone(),

@@ -8,7 +8,7 @@ use model::node::NodeInfo;
 use model::resources::Amount;
 use model::time::{Mono, Span};
 use std::collections::BTreeMap;
-use wire::measured::Measured;
+use wire::metrics::MetricsSnapshot;
 
 /// What others may know of the client.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct ClientStatusReport {
     pub heartbeat_ttl: Span,
     /// What keeps the node from its work, in sentences.
     pub troubles: Vec<String>,
-    pub measured: Measured,
+    pub measured: MetricsSnapshot,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl Seen {
 
 #[derive(Debug, Default)]
 pub struct Metrics {
-    kept: Measured,
+    kept: MetricsSnapshot,
     seen: BTreeMap<AllocId, Seen>,
 }
 
@@ -78,7 +78,11 @@ impl Metrics {
         }
     }
 
-    pub fn measured(&self, allocs: &BTreeMap<AllocId, AllocRunner>, info: Option<&NodeInfo>) -> Measured {
+    pub fn measured(
+        &self,
+        allocs: &BTreeMap<AllocId, AllocRunner>,
+        info: Option<&NodeInfo>,
+    ) -> MetricsSnapshot {
         let mut m = self.kept.clone();
         let (mut pending, mut running, mut terminal, mut used) = (0, 0, 0, Amount::ZERO);
         for alloc in allocs.values() {

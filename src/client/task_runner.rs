@@ -14,7 +14,7 @@ use model::node::NodeInfo;
 use model::random::Stream;
 use model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
 use model::time::{Mono, Now, Span, Wall};
-use state::local::{LocalRun, LocalTask, WantedRestart};
+use state::client_store::{RunRecord, TaskRecord, WantedRestart};
 use wire::keeper::{Command, RunState};
 use wire::rpc::Assignment;
 
@@ -76,7 +76,7 @@ pub struct TaskRunner {
     pub name: String,
     pub role: Role,
     pub leader: bool,
-    pub local: LocalTask,
+    pub local: TaskRecord,
     /// The main process, as the keeper reported it last.
     pid: Option<u32>,
     pub dirty: Dirty,
@@ -101,7 +101,7 @@ const STOP_PATIENCE: Span = Span::seconds(20);
 const REBOOTED: &str = "the machine was restarted";
 
 impl TaskRunner {
-    pub fn new(alloc: AllocId, task: &Task, local: Option<LocalTask>, now: Now) -> TaskRunner {
+    pub fn new(alloc: AllocId, task: &Task, local: Option<TaskRecord>, now: Now) -> TaskRunner {
         let fresh = local.is_none();
         let restart = local.as_ref().is_some_and(|l| l.restart.is_some());
         let mut runner = TaskRunner {
@@ -204,7 +204,7 @@ impl TaskRunner {
         assert!(self.local.run.is_none(), "a task has one run at a time");
         assert!(ctx.disk_has_space, "a start is stored before it is asked for, which takes room on the disk");
         let run = RunId::from_random(ctx.random.next_u128());
-        self.local.run = Some(LocalRun { id: run, boot, confirmed: false });
+        self.local.run = Some(RunRecord { id: run, boot, confirmed: false });
         self.touch(Dirty::Durable);
         self.ask_start(ctx, spec, run);
     }

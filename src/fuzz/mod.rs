@@ -41,7 +41,7 @@ pub fn keeper(bytes: &[u8]) {
 
 /// Readers of log files in a directory that its task has written to.
 pub fn logs(bytes: &[u8]) {
-    ::io::node::fuzz::logs(bytes);
+    ::io::client_rpc::fuzz::logs(bytes);
 }
 
 /// The agent's configuration.

@@ -18,16 +18,16 @@ const RESERVE_BYTES: u64 = 8 << 20;
 pub struct Disk {
     file: File,
     reserve: Arc<Reserve>,
-    birth: Birth,
+    pending_create: PendingCreate,
 }
 
 /// A new store's file has another name until the store in it is whole: what bears its own name was whole once, and is
 /// damaged if it is not now.
 #[derive(Clone, Debug)]
 #[must_use = "a store that is not born is made anew by the next start"]
-pub struct Birth(Option<(PathBuf, PathBuf)>);
+pub struct PendingCreate(Option<(PathBuf, PathBuf)>);
 
-impl Birth {
+impl PendingCreate {
     /// The store is whole: from now on it is never made anew.
     pub fn complete(self) -> io::Result<()> {
         let Some((from, to)) = self.0 else { return Ok(()) };
@@ -53,18 +53,18 @@ impl Disk {
     /// Opens or creates the store's file (0600) and, if `keep_reserve`, its reserve; a store that is thrown away needs
     /// none. A full disk is no error: the store opens for reading what it has, and `Reserve::is_spent` tells.
     pub fn open(path: &Path, keep_reserve: bool) -> io::Result<Disk> {
-        let (file, birth) = match OpenOptions::new().read(true).write(true).open(path) {
+        let (file, pending_create) = match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) if file.metadata()?.len() == 0 => {
                 return Err(io::Error::other(
                     "is empty: restore it, or remove it to begin anew without what it held",
                 ));
             }
-            Ok(file) => (file, Birth(None)),
+            Ok(file) => (file, PendingCreate(None)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 let unborn = path.with_extension("new");
                 let mut options = OpenOptions::new();
                 options.read(true).write(true).create(true).truncate(true).mode(0o600);
-                (options.open(&unborn)?, Birth(Some((unborn, path.to_path_buf()))))
+                (options.open(&unborn)?, PendingCreate(Some((unborn, path.to_path_buf()))))
             }
             Err(e) => return Err(e),
         };
@@ -75,14 +75,14 @@ impl Disk {
             lock: Mutex::new(()),
         };
         reserve.refill();
-        Ok(Disk { file, reserve: Arc::new(reserve), birth })
+        Ok(Disk { file, reserve: Arc::new(reserve), pending_create })
     }
 
     /// A file beside the store that belongs to it and shares its reserve; made anew with it, and never without it.
-    pub fn beside(&self, name: &str) -> io::Result<Disk> {
+    pub fn sibling(&self, name: &str) -> io::Result<Disk> {
         let path = self.reserve.path.with_file_name(name);
         let mut options = OpenOptions::new();
-        let is_new = self.birth.0.is_some();
+        let is_new = self.pending_create.0.is_some();
         options.read(true).write(true).create(is_new).truncate(is_new).mode(0o600);
         let file = options.open(&path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => io::Error::other(format!(
@@ -90,12 +90,12 @@ impl Disk {
             )),
             _ => io::Error::other(format!("{name} beside it: {e}")),
         })?;
-        Ok(Disk { file, reserve: self.reserve.clone(), birth: Birth(None) })
+        Ok(Disk { file, reserve: self.reserve.clone(), pending_create: PendingCreate(None) })
     }
 
     /// To be completed once the store on this disk is open.
-    pub fn birth(&self) -> Birth {
-        self.birth.clone()
+    pub fn pending_create(&self) -> PendingCreate {
+        self.pending_create.clone()
     }
 
     pub fn reserve(&self) -> Arc<Reserve> {

@@ -5,22 +5,22 @@
 //! space.
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types)]
 
-pub mod aside;
+pub mod alloc_dir;
+pub mod client_rpc;
 pub mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod corpus;
-pub mod dirs;
 pub mod disk;
 pub mod entropy;
+pub mod executor;
 pub mod fingerprint;
+pub mod host_stats;
 pub mod http;
 pub mod interfaces;
 pub mod keeper;
 pub mod keeper_cli;
-pub mod keeper_link;
+pub mod keeper_connection;
 pub mod keys;
 pub mod log_file;
-pub mod machine;
 pub mod monitor;
-pub mod node;
 pub mod zones;

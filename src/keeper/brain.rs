@@ -535,9 +535,11 @@ impl Keeper {
         }
     }
 
+    /// Whoever has a session hears of nothing else.
     fn tell(&mut self, event: Event) {
         let send = |client: &ClientId| Effect::Send { client: *client, event: event.clone() };
-        self.later.extend(self.clients.iter().map(send));
+        let others = self.clients.iter().filter(|client| !self.sessions.contains_key(client));
+        self.later.extend(others.map(send));
     }
 
     fn refuse(&mut self, client: ClientId, run: Option<RunId>, message: &str) {

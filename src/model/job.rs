@@ -43,7 +43,7 @@ words! {
 
 impl JobType {
     /// It runs on every node that may run it; its count is for each.
-    pub fn is_everywhere(self) -> bool {
+    pub fn runs_on_every_node(self) -> bool {
         matches!(self, JobType::System | JobType::Sysbatch)
     }
 

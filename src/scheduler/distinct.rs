@@ -1,7 +1,7 @@
 //! `distinct_hosts` and `distinct_property`: conditions on where the job's other allocations are
 //! (scheduler.md 14.5, scheduler.md 14.6). Refuses to know resources and scores.
 
-use super::fleet::Snapshot;
+use super::fleet::FleetSnapshot;
 use super::operand::Target;
 use super::proposal::Proposal;
 use model::constraint::Constraint;
@@ -30,13 +30,13 @@ impl<'a> Property<'a> {
     }
 
     /// None: the node has no such property.
-    pub fn value(&self, fleet: &Snapshot, slot: u32) -> Option<String> {
+    pub fn value(&self, fleet: &FleetSnapshot, slot: u32) -> Option<String> {
         let (profile, own) = fleet.profile_at(slot).zip(fleet.own_at(slot))?;
         self.target.resolve(fleet.id_at(slot), profile, own).map(|v| v.into_owned())
     }
 
     /// By value: how many allocations are there, those included that the plan adds, those excluded that it stops.
-    pub fn used(&self, fleet: &Snapshot, proposal: &Proposal) -> BTreeMap<String, i64> {
+    pub fn used(&self, fleet: &FleetSnapshot, proposal: &Proposal) -> BTreeMap<String, i64> {
         let mut used = BTreeMap::new();
         for (slot, _, presence) in proposal.everywhere().filter(|(_, group, _)| self.counts(group)) {
             if let Some(value) = self.value(fleet, slot) {
@@ -77,7 +77,7 @@ impl<'a> Distinct<'a> {
     }
 
     /// Whether one more may go to one node: for a single look; a search keeps its own counts.
-    pub fn allows(&self, fleet: &Snapshot, proposal: &Proposal, slot: u32) -> bool {
+    pub fn allows(&self, fleet: &FleetSnapshot, proposal: &Proposal, slot: u32) -> bool {
         let free = |p: &Property| {
             p.value(fleet, slot)
                 .is_some_and(|v| p.used(fleet, proposal).get(&v).is_none_or(|n| *n < p.allowed))

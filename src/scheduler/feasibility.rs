@@ -5,7 +5,7 @@
 
 use super::bitmap::Bitmap;
 use super::device::Asked;
-use super::fleet::{Profile, Snapshot, UniqueProperties};
+use super::fleet::{FleetSnapshot, Profile, UniqueProperties};
 use super::operand::{Operands, Target, escapes_class, glob_matches};
 use model::claims::HOST_MODE;
 use model::constraint::Constraint;
@@ -93,7 +93,7 @@ pub struct Eligibility {
 /// One job against one fleet.
 pub struct Feasibility<'a> {
     job: &'a JobSpec,
-    fleet: &'a Snapshot,
+    fleet: &'a FleetSnapshot,
     operands: Operands,
     sets: BTreeMap<Check<'a>, Rc<Bitmap>>,
     /// In one of the job's datacenters and in its pool.
@@ -104,14 +104,14 @@ pub struct Feasibility<'a> {
 }
 
 /// The job is meant for nodes of this datacenter and pool.
-pub fn names_place(job: &JobSpec, datacenter: &str, pool: &str) -> bool {
+pub fn in_datacenters_and_pool(job: &JobSpec, datacenter: &str, pool: &str) -> bool {
     let in_pool = job.node_pool.is_empty() || job.node_pool == ALL_POOLS || job.node_pool == pool;
     in_pool && job.datacenters.iter().any(|glob| glob_matches(glob, datacenter))
 }
 
 impl<'a> Feasibility<'a> {
-    pub fn new(job: &'a JobSpec, fleet: &'a Snapshot) -> Self {
-        let targets = |p: &Profile| names_place(job, &p.datacenter, &p.pool);
+    pub fn new(job: &'a JobSpec, fleet: &'a FleetSnapshot) -> Self {
+        let targets = |p: &Profile| in_datacenters_and_pool(job, &p.datacenter, &p.pool);
         let by_profile: Vec<bool> = fleet.profiles().map(|p| p.is_some_and(targets)).collect();
         let (mut targeted, mut ready) = (Bitmap::none(fleet.slots()), Bitmap::none(fleet.slots()));
         let mut ready_per_profile = vec![0; by_profile.len()];

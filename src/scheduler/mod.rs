@@ -2,7 +2,7 @@
 //! inputs give equal plans, bit for bit.
 //!
 //! Refuses to know: where state is stored, how plans are verified, committed and carried out, what time it is, and
-//! when an evaluation is due. Reads one consistent state through `View` and one fleet at the same index.
+//! when an evaluation is due. Reads one consistent state through `SchedulerState` and one fleet at the same index.
 //!
 //! Invariants: a plan never puts more on a node than it has; no allocation goes to a node that a hard condition of its
 //! job excludes; a world that is as it should be gives an empty plan.
@@ -46,7 +46,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a scheduler may read: one consistent state. The fleet that comes with it is at the same index.
-pub trait View {
+pub trait SchedulerState {
     fn index(&self) -> u64;
 
     /// The current version; None when there is no such job (any more).
@@ -56,13 +56,13 @@ pub trait View {
     fn job_version(&self, key: &JobKey, create_index: u64, version: u64) -> Option<Arc<JobSpec>>;
 
     /// All allocations of the job, of any version and incarnation, ordered by id.
-    fn allocs_of(&self, key: &JobKey) -> Vec<Allocation>;
+    fn allocs_by_job(&self, key: &JobKey) -> Vec<Allocation>;
 
     /// All allocations on the node.
-    fn allocs_on(&self, node: NodeId) -> Vec<Allocation>;
+    fn allocs_by_node(&self, node: NodeId) -> Vec<Allocation>;
 
     /// Those of jobs whose newest version is of at most this priority, in any order; what is over may be left out.
-    fn allocs_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation));
+    fn allocs_up_to_priority(&self, priority: i64, each: &mut dyn FnMut(Allocation));
 
     /// The job's newest.
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment>;
@@ -87,7 +87,7 @@ impl Attempt {
     }
 
     /// After a plan that was not committed in full; `progressed`: something of it was. None: there were enough, and
-    /// `exhausted` says what becomes of the evaluation.
+    /// `max_attempts_reached` says what becomes of the evaluation.
     pub fn next(self, job_type: JobType, progressed: bool) -> Option<Attempt> {
         let number = if progressed { 1 } else { self.number + 1 };
         (number <= max_attempts(job_type)).then_some(Attempt { number, ..self })
@@ -105,8 +105,8 @@ fn max_attempts(job_type: JobType) -> u32 {
 /// Decides one evaluation. `fleet` is at the view's index; all that is new gets its id from `seed`, which must never
 /// be used twice.
 pub fn schedule(
-    view: &dyn View,
-    fleet: &fleet::Snapshot,
+    view: &dyn SchedulerState,
+    fleet: &fleet::FleetSnapshot,
     eval: &Evaluation,
     attempt: Attempt,
     now: Wall,
@@ -121,15 +121,21 @@ pub fn may_preempt(own: i64, other: i64) -> bool {
 }
 
 /// Whether the job is meant for nodes in this one's datacenter and pool.
-pub fn targets(job: &JobSpec, node: &NodeInfo) -> bool {
-    feasibility::names_place(job, &node.datacenter, &node.pool)
+pub fn in_datacenters_and_pool(job: &JobSpec, node: &NodeInfo) -> bool {
+    feasibility::in_datacenters_and_pool(job, &node.datacenter, &node.pool)
 }
 
 const CONFLICTS: &str = "created due to placement conflicts";
 
 /// What becomes of an evaluation whose plans could not be committed: it failed, and a blocked one will try again.
 /// `last`: the last decision on it.
-pub fn exhausted(eval: &Evaluation, attempt: Attempt, last: &Decision, now: Wall, seed: u64) -> Decision {
+pub fn max_attempts_reached(
+    eval: &Evaluation,
+    attempt: Attempt,
+    last: &Decision,
+    now: Wall,
+    seed: u64,
+) -> Decision {
     let why = format!("maximum attempts reached ({})", max_attempts(eval.job_type));
     let mut failed = finished(eval, EvalStatus::Failed, why, now);
     failed.failed_groups = last.eval.failed_groups.clone();

@@ -5,8 +5,8 @@
 //!
 //! Invariants: nothing of a job that is as urgent, or nearly so, is ever chosen; of what is chosen nothing could stay.
 
-use super::View;
-use super::fleet::Snapshot;
+use super::SchedulerState;
+use super::fleet::FleetSnapshot;
 use model::alloc::Allocation;
 use model::claims::Claim;
 use model::id::{AllocId, JobKey};
@@ -47,8 +47,8 @@ struct GroupLimit {
 
 /// The allocations that may be preempted for those of one job.
 pub struct PreemptionCandidates<'a> {
-    view: &'a dyn View,
-    fleet: &'a Snapshot,
+    view: &'a dyn SchedulerState,
+    fleet: &'a FleetSnapshot,
     job: &'a JobKey,
     /// The priority of that job.
     priority: i64,
@@ -100,7 +100,12 @@ fn add(sum: &mut Holding, more: &Holding) {
 
 impl<'a> PreemptionCandidates<'a> {
     /// `priority`: of that job.
-    pub fn new(view: &'a dyn View, fleet: &'a Snapshot, priority: i64, job: &'a JobKey) -> Self {
+    pub fn new(
+        view: &'a dyn SchedulerState,
+        fleet: &'a FleetSnapshot,
+        priority: i64,
+        job: &'a JobKey,
+    ) -> Self {
         PreemptionCandidates {
             view,
             fleet,
@@ -121,7 +126,7 @@ impl<'a> PreemptionCandidates<'a> {
         }
         self.allocs.clear();
         let view = self.view;
-        view.allocs_up_to(self.priority.saturating_sub(GAP), &mut |alloc| self.note(alloc));
+        view.allocs_up_to_priority(self.priority.saturating_sub(GAP), &mut |alloc| self.note(alloc));
         self.allocs.values_mut().for_each(|allocs| allocs.sort_unstable_by_key(|c| c.id));
     }
 
@@ -138,7 +143,7 @@ impl<'a> PreemptionCandidates<'a> {
             return;
         }
         self.allocs.insert(slot, Vec::new());
-        let allocs = self.view.allocs_on(self.fleet.id_at(slot));
+        let allocs = self.view.allocs_by_node(self.fleet.id_at(slot));
         allocs.into_iter().for_each(|alloc| self.note(alloc));
     }
 

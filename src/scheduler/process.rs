@@ -11,7 +11,7 @@ mod update_allocs;
 mod versions;
 
 use super::feasibility::{Eligibility, Feasibility};
-use super::fleet::Snapshot;
+use super::fleet::FleetSnapshot;
 use super::preempt::PreemptionCandidates;
 use super::proposal::Proposal;
 use super::reconcile::{
@@ -19,7 +19,7 @@ use super::reconcile::{
     reconcile,
 };
 use super::search::Search;
-use super::{Attempt, View, finished};
+use super::{Attempt, SchedulerState, finished};
 use desired_updates::DesiredUpdates;
 use model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Health, Transition, alloc_name};
 use model::deployment::{Deployment, DeploymentUpdate};
@@ -39,8 +39,8 @@ const BLOCKED: &str = "created to place remaining allocations";
 
 /// What one run works with and does not change.
 struct EvalContext<'a> {
-    view: &'a dyn View,
-    fleet: &'a Snapshot,
+    view: &'a dyn SchedulerState,
+    fleet: &'a FleetSnapshot,
     eval: &'a Evaluation,
     now: Wall,
     seed: u64,
@@ -59,8 +59,8 @@ impl EvalContext<'_> {
 }
 
 pub fn run(
-    view: &dyn View,
-    fleet: &Snapshot,
+    view: &dyn SchedulerState,
+    fleet: &FleetSnapshot,
     eval: &Evaluation,
     attempt: Attempt,
     now: Wall,
@@ -68,7 +68,7 @@ pub fn run(
 ) -> Decision {
     let run = EvalContext { view, fleet, eval, now, seed };
     let job = view.job(&eval.job);
-    let allocs = view.allocs_of(&eval.job);
+    let allocs = view.allocs_by_job(&eval.job);
     let latest = view.latest_deployment(&eval.job);
     let tainted = tainted_nodes(fleet, &allocs);
     let mut proposal = Proposal::new(fleet, &allocs);
@@ -93,7 +93,7 @@ pub fn run(
         }
         Some(job) => {
             let placer = Placer::new(&run, job, &older);
-            outcome = match job.spec.job_type.is_everywhere() {
+            outcome = match job.spec.job_type.runs_on_every_node() {
                 true => placer.reconcile_system(&input, &mut proposal),
                 false => placer.work(&input, &mut proposal),
             };
@@ -121,7 +121,7 @@ fn is_batch(job: Option<&Job>, eval: &Evaluation) -> bool {
 }
 
 /// The nodes, among those that hold the allocations, which are gone, down or disconnected.
-fn tainted_nodes(fleet: &Snapshot, allocs: &[Allocation]) -> TaintedNodes {
+fn tainted_nodes(fleet: &FleetSnapshot, allocs: &[Allocation]) -> TaintedNodes {
     let statuses = allocs.iter().map(|a| (a.node_id, fleet.status(a.node_id)));
     statuses.filter(|(_, s)| !matches!(s, Some(NodeStatus::Ready | NodeStatus::Initializing))).collect()
 }

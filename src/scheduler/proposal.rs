@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: why something is placed or stopped, and scores.
 
-use super::fleet::{Claims, Snapshot};
+use super::fleet::{Claims, FleetSnapshot};
 use model::alloc::{Allocation, ClientStatus};
 use model::claims::Claim;
 use model::id::{AllocId, NodeId};
@@ -68,7 +68,7 @@ impl<'p> Taken<'p> {
 }
 
 pub struct Proposal<'a> {
-    fleet: &'a Snapshot,
+    fleet: &'a FleetSnapshot,
     /// By slot: its place in `nodes`, so that looking at a node costs the same however many there are.
     at: Vec<u32>,
     nodes: Vec<Here<'a>>,
@@ -80,7 +80,7 @@ pub struct Proposal<'a> {
 
 impl<'a> Proposal<'a> {
     /// `allocs`: all of the job's.
-    pub fn new(fleet: &'a Snapshot, allocs: &'a [Allocation]) -> Self {
+    pub fn new(fleet: &'a FleetSnapshot, allocs: &'a [Allocation]) -> Self {
         let mut proposal = Proposal {
             fleet,
             at: vec![NOWHERE; fleet.slots()],

@@ -13,7 +13,7 @@ mod ranked;
 use super::demand::{Demand, NodeOffer, Shortage};
 use super::distinct::Distinct;
 use super::feasibility::{Feasibility, FilterCounts};
-use super::fleet::Snapshot;
+use super::fleet::FleetSnapshot;
 use super::node_order::place_in_order;
 use super::proposal::{Proposal, Touch};
 use super::score::{Fit, NodeScores, job_anti_affinity};
@@ -71,7 +71,7 @@ enum Exhaustion {
 }
 
 pub struct Search<'a> {
-    fleet: &'a Snapshot,
+    fleet: &'a FleetSnapshot,
     group: &'a TaskGroup,
     ask: Amount,
     /// What an allocation without demands takes.
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
     pub fn new(
         job: &'a JobSpec,
         group: &'a TaskGroup,
-        fleet: &'a Snapshot,
+        fleet: &'a FleetSnapshot,
         feasibility: &mut Feasibility<'a>,
         proposal: &Proposal<'a>,
         rules: Rules,
@@ -351,7 +351,7 @@ impl<'a> Search<'a> {
 
 /// `freed`: what is not claimed any more then.
 fn site<'s>(
-    fleet: &'s Snapshot,
+    fleet: &'s FleetSnapshot,
     proposal: &'s Proposal,
     slot: u32,
     freed: &'s [Claim],

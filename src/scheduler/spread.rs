@@ -1,7 +1,7 @@
 //! How evenly a group lies over the values of its spread blocks, and what one more allocation at a value is worth
 //! (scheduler.md 16.6). Refuses to know nodes, and the other scores.
 
-use super::fleet::Snapshot;
+use super::fleet::FleetSnapshot;
 use super::operand::Target;
 use super::values::{MISSING, Value, Values};
 use model::job::{JobSpec, TaskGroup};
@@ -133,7 +133,7 @@ impl<'a> Block<'a> {
     pub fn all(
         job: &'a JobSpec,
         group: &'a TaskGroup,
-        fleet: &'a Snapshot,
+        fleet: &'a FleetSnapshot,
         candidates: &[u32],
     ) -> Vec<Block<'a>> {
         let spreads = || job.spreads.iter().chain(&group.spreads);
@@ -141,7 +141,13 @@ impl<'a> Block<'a> {
         spreads().map(|s| Block::new(s, group.count, weights, fleet, candidates)).collect()
     }
 
-    fn new(spread: &'a Spread, count: i64, weights: i64, fleet: &'a Snapshot, candidates: &[u32]) -> Self {
+    fn new(
+        spread: &'a Spread,
+        count: i64,
+        weights: i64,
+        fleet: &'a FleetSnapshot,
+        candidates: &[u32],
+    ) -> Self {
         let values = Values::new(Target::parse(&spread.attribute), fleet);
         let mut seen = vec![false; values.len()];
         let found = candidates.iter().map(|slot| values.at(*slot)).filter(|v| *v != MISSING);

@@ -2,7 +2,7 @@
 //! servers would.
 
 use super::fleet::Fleet;
-use super::{Attempt, View, schedule};
+use super::{Attempt, SchedulerState, schedule};
 use model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Transition, alloc_name};
 use model::claims::{GroupAsks, NodeOffers, TaskAsks};
 use model::constraint::Constraint;
@@ -244,7 +244,7 @@ pub struct World {
     pub seeds: u64,
 }
 
-impl View for World {
+impl SchedulerState for World {
     fn index(&self) -> u64 {
         self.index
     }
@@ -257,15 +257,15 @@ impl View for World {
         self.versions.get(&(key.clone(), create_index, version)).cloned()
     }
 
-    fn allocs_of(&self, key: &JobKey) -> Vec<Allocation> {
+    fn allocs_by_job(&self, key: &JobKey) -> Vec<Allocation> {
         self.allocs.values().filter(|a| a.job == *key).cloned().collect()
     }
 
-    fn allocs_on(&self, node: NodeId) -> Vec<Allocation> {
+    fn allocs_by_node(&self, node: NodeId) -> Vec<Allocation> {
         self.allocs.values().filter(|a| a.node_id == node).cloned().collect()
     }
 
-    fn allocs_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
+    fn allocs_up_to_priority(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
         let of = |a: &&Allocation| self.jobs.get(&a.job).is_some_and(|j| j.spec.priority <= priority);
         self.allocs.values().filter(of).for_each(|a| each(a.clone()));
     }

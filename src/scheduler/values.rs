@@ -2,7 +2,7 @@
 //! whoever counts allocations by value.
 //! Refuses to know what is counted and why.
 
-use super::fleet::{Profile, Snapshot};
+use super::fleet::{FleetSnapshot, Profile};
 use super::operand::Target;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ enum Texts<'a> {
     /// By number.
     Known(Vec<&'a str>),
     /// Every node's own id: its number is the node's slot.
-    NodeIds(&'a Snapshot),
+    NodeIds(&'a FleetSnapshot),
 }
 
 pub struct Values<'a> {
@@ -25,7 +25,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    pub fn new(target: Target<'a>, fleet: &'a Snapshot) -> Self {
+    pub fn new(target: Target<'a>, fleet: &'a FleetSnapshot) -> Self {
         if target == Target::NodeId {
             let of_slot = (0..fleet.slots() as u32).collect();
             return Values { of_slot, texts: Texts::NodeIds(fleet) };

@@ -3,12 +3,12 @@
 //!
 //! Refuses to know: who asks, names of nodes, and why it came to be so.
 
-use super::View;
+use super::SchedulerState;
 use super::bitmap::Bitmap;
 use super::demand::{Demand, NodeOffer, Shortage};
 use super::distinct::Distinct;
 use super::feasibility::Feasibility;
-use super::fleet::Snapshot;
+use super::fleet::FleetSnapshot;
 use super::preempt::PreemptionCandidates;
 use super::proposal::Proposal;
 use super::search::{MOST_LEVELS, Rules, Search};
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What excludes nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Barrier {
+pub struct Exclusion {
     pub text: String,
     pub nodes: u64,
     pub alone: u64,
@@ -32,24 +32,24 @@ pub struct Barrier {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Nearby {
+pub struct NearestNode {
     pub node: NodeId,
     /// By name: what is missing, and what is asked for.
     pub missing: Vec<(&'static str, i64, i64)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outlook {
+pub struct PlacementExplanation {
     pub nodes: u64,
     pub feasible: u64,
-    pub barriers: Vec<Barrier>,
-    pub nearest: Option<Nearby>,
+    pub exclusions: Vec<Exclusion>,
+    pub nearest: Option<NearestNode>,
     pub best: Vec<NodeScore>,
 }
 
-/// Barriers are named by their texts; the same text is the same barrier.
+/// Exclusions are named by their texts; the same text is the same exclusion.
 struct ExclusionCounts {
-    barriers: Vec<Barrier>,
+    exclusions: Vec<Exclusion>,
     known: BTreeMap<String, u16>,
     /// By slot: how many exclude it, and the last of them.
     against: Vec<(u16, u16)>,
@@ -58,29 +58,29 @@ struct ExclusionCounts {
 }
 
 impl ExclusionCounts {
-    fn barrier(&mut self, text: &str) -> u16 {
+    fn exclusion(&mut self, text: &str) -> u16 {
         if let Some(known) = self.known.get(text) {
             return *known;
         }
-        let number = self.barriers.len() as u16;
-        self.barriers.push(Barrier { text: text.into(), nodes: 0, alone: 0, amount: None });
+        let number = self.exclusions.len() as u16;
+        self.exclusions.push(Exclusion { text: text.into(), nodes: 0, alone: 0, amount: None });
         self.known.insert(text.into(), number);
         number
     }
 
-    fn exclude(&mut self, barrier: u16, slot: u32) {
+    fn exclude(&mut self, exclusion: u16, slot: u32) {
         let (count, last) = &mut self.against[slot as usize];
-        if (*count > 0 && *last == barrier) || self.seated.contains(slot) {
+        if (*count > 0 && *last == exclusion) || self.seated.contains(slot) {
             return;
         }
-        (*count, *last) = (*count + 1, barrier);
-        self.barriers[usize::from(barrier)].nodes += 1;
+        (*count, *last) = (*count + 1, exclusion);
+        self.exclusions[usize::from(exclusion)].nodes += 1;
     }
 
     fn exclude_all(&mut self, text: &str, slots: &Bitmap) {
         if slots.len() > 0 {
-            let barrier = self.barrier(text);
-            slots.iter().for_each(|slot| self.exclude(barrier, slot));
+            let exclusion = self.exclusion(text);
+            slots.iter().for_each(|slot| self.exclude(exclusion, slot));
         }
     }
 }
@@ -91,9 +91,9 @@ fn dimensions(a: Amount) -> [(&'static str, i64); 4] {
 }
 
 /// Where a job that is on each node has as many of the group as it wants there.
-fn seated(job: &JobSpec, group: &TaskGroup, fleet: &Snapshot, allocs: &[Allocation]) -> Bitmap {
+fn seated(job: &JobSpec, group: &TaskGroup, fleet: &FleetSnapshot, allocs: &[Allocation]) -> Bitmap {
     let (mut seated, mut live) = (Bitmap::none(fleet.slots()), BTreeMap::new());
-    if !job.job_type.is_everywhere() {
+    if !job.job_type.runs_on_every_node() {
         return seated;
     }
     for alloc in allocs.iter().filter(|a| a.group == group.name && !a.terminal()) {
@@ -108,19 +108,19 @@ fn seated(job: &JobSpec, group: &TaskGroup, fleet: &Snapshot, allocs: &[Allocati
 }
 
 /// `allocs`: all of the job's. Of a job that is on each node, those that have it are left out.
-pub fn outlook(
+pub fn explain_placement(
     job: &JobSpec,
     group: &TaskGroup,
-    fleet: &Snapshot,
+    fleet: &FleetSnapshot,
     allocs: &[Allocation],
     scheduling: Scheduling,
     seed: u64,
-) -> Outlook {
+) -> PlacementExplanation {
     let proposal = Proposal::new(fleet, allocs);
     let mut feasibility = Feasibility::new(job, fleet);
     let excluded = feasibility.excluded(group);
     let mut tally = ExclusionCounts {
-        barriers: vec![],
+        exclusions: vec![],
         known: BTreeMap::new(),
         against: vec![(0, 0); fleet.slots()],
         seated: seated(job, group, fleet, allocs),
@@ -140,19 +140,19 @@ pub fn outlook(
     let nodes = asked().count() as u64;
     for slot in fleet.taken_slots() {
         if let (1, last) = tally.against[slot as usize] {
-            tally.barriers[usize::from(last)].alone += 1;
+            tally.exclusions[usize::from(last)].alone += 1;
         }
     }
-    let mut barriers = tally.barriers;
-    barriers.retain(|b| b.nodes > 0);
-    barriers.sort_by_key(|b| (Reverse(b.nodes), Reverse(b.alone)));
+    let mut exclusions = tally.exclusions;
+    exclusions.retain(|b| b.nodes > 0);
+    exclusions.sort_by_key(|b| (Reverse(b.nodes), Reverse(b.alone)));
     let mut best = vec![];
-    if feasible > 0 && !job.job_type.is_everywhere() {
+    if feasible > 0 && !job.job_type.runs_on_every_node() {
         let rules = Rules { algorithm: scheduling.algorithm, seed, most_levels: MOST_LEVELS };
         let mut search = Search::new(job, group, fleet, &mut feasibility, &proposal, rules);
         best = search.select(&proposal, &BTreeSet::new()).1.scores;
     }
-    Outlook { nodes, feasible, barriers, nearest, best }
+    PlacementExplanation { nodes, feasible, exclusions, nearest, best }
 }
 
 /// How many exhausted nodes are read to tell whether preemption would help.
@@ -160,8 +160,8 @@ const MOST_FULL: usize = 50;
 
 /// On how many exhausted nodes preemption would make room for one more, if it is on for this type of job; and how many were looked at.
 pub fn nodes_preemption_would_help(
-    view: &dyn View,
-    fleet: &Snapshot,
+    view: &dyn SchedulerState,
+    fleet: &FleetSnapshot,
     job: &JobSpec,
     group: &TaskGroup,
     allocs: &[Allocation],
@@ -182,15 +182,15 @@ pub fn nodes_preemption_would_help(
 /// Where the job's other allocations are.
 fn exclude_by_others(
     distinct: &Distinct,
-    fleet: &Snapshot,
+    fleet: &FleetSnapshot,
     proposal: &Proposal,
     tally: &mut ExclusionCounts,
 ) {
     let used: Vec<_> = distinct.properties.iter().map(|p| p.used(fleet, proposal)).collect();
     for slot in fleet.taken_slots() {
         if distinct.host_taken(proposal, slot) {
-            let barrier = tally.barrier("distinct_hosts");
-            tally.exclude(barrier, slot);
+            let exclusion = tally.exclusion("distinct_hosts");
+            tally.exclude(exclusion, slot);
         }
         for (property, used) in distinct.properties.iter().zip(&used) {
             let text = match property.value(fleet, slot) {
@@ -200,8 +200,8 @@ fn exclude_by_others(
                 }
                 Some(_) => continue,
             };
-            let barrier = tally.barrier(&text);
-            tally.exclude(barrier, slot);
+            let exclusion = tally.exclusion(&text);
+            tally.exclude(exclusion, slot);
         }
     }
 }
@@ -209,11 +209,11 @@ fn exclude_by_others(
 /// What is free, against what is asked. Gives the node that nothing but amounts excludes, and these least.
 fn exclude_by_room(
     group: &TaskGroup,
-    fleet: &Snapshot,
+    fleet: &FleetSnapshot,
     proposal: &Proposal,
     offers_nothing: &Bitmap,
     tally: &mut ExclusionCounts,
-) -> Option<Nearby> {
+) -> Option<NearestNode> {
     let mut demand = Demand::of(group);
     let plain = group.resources().total();
     let mut nearest: Option<(f64, f64, u32)> = None;
@@ -236,8 +236,8 @@ fn exclude_by_room(
             let lack = demand.assign(site, &mut Stream::new(0, 0)).err();
             let known = |lack: &Shortage| matches!(lack, Shortage::PortTaken(_) | Shortage::NoPortLeft);
             if let Some(lack) = lack.filter(|l| known(l) || !offers_nothing.contains(slot)) {
-                let barrier = tally.barrier(&demand.text(lack));
-                tally.exclude(barrier, slot);
+                let exclusion = tally.exclusion(&demand.text(lack));
+                tally.exclude(exclusion, slot);
             }
         }
         let others = tally.against[slot as usize].0;
@@ -249,8 +249,8 @@ fn exclude_by_room(
             nearest = Some((worst, sum, slot));
         }
         for (what, _, free) in &lacking {
-            let barrier = tally.barrier(what);
-            tally.exclude(barrier, slot);
+            let exclusion = tally.exclusion(what);
+            tally.exclude(exclusion, slot);
             if others == 0 && lacking.len() == 1 {
                 let most = would_do.entry(what).or_insert(*free);
                 *most = (*most).max(*free);
@@ -261,12 +261,12 @@ fn exclude_by_room(
     for (what, asked) in dimensions(plain).into_iter().filter(|(what, _)| *what != TOO_MANY) {
         if let Some(number) = tally.known.get(what) {
             let most = would_do.get(what).copied().filter(|most| *most > 0);
-            tally.barriers[usize::from(*number)].amount = Some((asked, most));
+            tally.exclusions[usize::from(*number)].amount = Some((asked, most));
         }
     }
     let (_, _, slot) = nearest?;
     let missing = short(slot, ask_at(&demand, slot)).map(|(what, ask, free)| (what, ask - free, ask));
-    Some(Nearby { node: fleet.id_at(slot), missing: missing.collect() })
+    Some(NearestNode { node: fleet.id_at(slot), missing: missing.collect() })
 }
 
 #[cfg(test)]

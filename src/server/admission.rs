@@ -7,25 +7,28 @@ use super::pending::OnApply;
 use super::{deployments, eval_deletion, periodic};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus, Transition};
 use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
-use model::family::dispatch::Wish;
+use model::family::dispatch::DispatchRequest;
 use model::id::{AllocId, JobKey, NodeId};
 use model::job::{JobSpec, JobType};
 use model::namespace::nonexistent;
 use state::fault::Fault;
 use state::view::View;
-use wire::command::{Command, DispatchJob, NodeWish, RegisterJob, RevertJob, ScaleJob, TagVersion};
-use wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
+use wire::command::{
+    Command, DispatchJobCommand, NodeUpdateRequest, RegisterJobCommand, RevertJobCommand, ScaleJobCommand,
+    TagVersionCommand,
+};
+use wire::request::{Refusal, RefusalKind, ScaleRequest, WriteReply, WriteRequest};
 
 impl Leader {
     /// What a user wants. It is answered here, or when its entry is applied.
-    pub fn request(&mut self, token: u64, action: Action, cx: &mut Context<'_>) -> Result<(), Fault> {
+    pub fn request(&mut self, token: u64, action: WriteRequest, cx: &mut Context<'_>) -> Result<(), Fault> {
         let view = &cx.view()?;
         let (at, reply) = (cx.at, OnApply::Reply { token });
         match action {
-            Action::RegisterJob { spec, enforce_index, eval_priority, preserve_counts, submission } => {
+            WriteRequest::RegisterJob { spec, enforce_index, eval_priority, preserve_counts, submission } => {
                 let (submission, tracked_versions) = (submission.map(|s| *s), cx.config.tracked_versions);
                 let (spec, eval) = (*spec, None);
-                let order = RegisterJob {
+                let order = RegisterJobCommand {
                     spec,
                     enforce_index,
                     preserve_counts,
@@ -36,51 +39,51 @@ impl Leader {
                 };
                 register_job(token, order, eval_priority, view, cx)?;
             }
-            Action::RevertJob { job, version, enforce_prior_version } => {
+            WriteRequest::RevertJob { job, version, enforce_prior_version } => {
                 revert_job(token, job, version, enforce_prior_version, view, cx)?
             }
-            Action::SetStability { job, version, stable } => {
+            WriteRequest::SetStability { job, version, stable } => {
                 cx.propose(Command::SetStability { job, version, stable }, reply);
             }
-            Action::TagVersion { job, name, version, description } => {
-                let order = TagVersion { job, name, version, description, at };
+            WriteRequest::TagVersion { job, name, version, description } => {
+                let order = TagVersionCommand { job, name, version, description, at };
                 cx.propose(Command::TagVersion(Box::new(order)), reply);
             }
-            Action::DeregisterJob { job, purge, eval_priority, hurry } => {
-                deregister_job(token, job, (purge, hurry), eval_priority, view, cx)?;
+            WriteRequest::DeregisterJob { job, purge, eval_priority, no_shutdown_delay } => {
+                deregister_job(token, job, (purge, no_shutdown_delay), eval_priority, view, cx)?;
             }
-            Action::UpsertNamespace { namespace } => {
+            WriteRequest::UpsertNamespace { namespace } => {
                 cx.propose(Command::UpsertNamespace { namespace }, reply);
             }
-            Action::DeleteNamespace { name } => {
+            WriteRequest::DeleteNamespace { name } => {
                 cx.propose(Command::DeleteNamespace { name }, reply);
             }
-            Action::UpsertNodePool { pool } => {
+            WriteRequest::UpsertNodePool { pool } => {
                 cx.propose(Command::UpsertNodePool { pool }, reply);
             }
-            Action::DeleteNodePool { name } => {
+            WriteRequest::DeleteNodePool { name } => {
                 cx.propose(Command::DeleteNodePool { name }, reply);
             }
-            Action::ConfigureScheduler { settings, cas } => {
+            WriteRequest::ConfigureScheduler { settings, cas } => {
                 cx.propose(Command::ConfigureScheduler { settings, cas }, reply);
             }
-            Action::DeleteEvals { ids, skip_needed } => {
+            WriteRequest::DeleteEvals { ids, skip_needed } => {
                 eval_deletion::delete_for_user(token, ids, skip_needed, view, cx)?
             }
-            Action::CollectGarbage => {
+            WriteRequest::CollectGarbage => {
                 self.collector.force(cx.now);
-                cx.reply(token, Ok(Done::Nothing { index: view.index() }));
+                cx.reply(token, Ok(WriteReply::Nothing { index: view.index() }));
             }
-            Action::StopAlloc { alloc, transition } => stop_alloc(token, alloc, transition, view, cx)?,
-            Action::ScaleJob(wish) => scale_job(token, *wish, view, cx)?,
-            Action::ForceLaunch { job } => periodic::force_launch(token, job, cx),
-            Action::DispatchJob { wish } => dispatch_job(token, *wish, cx),
-            Action::EvaluateJob { job, force_reschedule } => {
+            WriteRequest::StopAlloc { alloc, transition } => stop_alloc(token, alloc, transition, view, cx)?,
+            WriteRequest::ScaleJob(request) => scale_job(token, *request, view, cx)?,
+            WriteRequest::ForceLaunch { job } => periodic::force_launch(token, job, cx),
+            WriteRequest::DispatchJob { request } => dispatch_job(token, *request, cx),
+            WriteRequest::EvaluateJob { job, force_reschedule } => {
                 evaluate_job(token, job, force_reschedule, view, cx)?
             }
-            Action::EvaluateNode { node } => self.evaluate_node(token, node, view, cx)?,
-            Action::ChangeNode { node, wish } => self.change_node(token, node, wish, view, cx)?,
-            Action::StepDeployment { deployment, step } => {
+            WriteRequest::EvaluateNode { node } => self.evaluate_node(token, node, view, cx)?,
+            WriteRequest::UpdateNode { node, request } => self.change_node(token, node, request, view, cx)?,
+            WriteRequest::StepDeployment { deployment, step } => {
                 deployments::step_for_user(token, deployment, step, view, cx)?;
             }
         }
@@ -100,7 +103,8 @@ impl Leader {
         };
         let evals = self.system_jobs.node_evals(node, view, cx)?;
         if evals.is_empty() {
-            let done = Done::Evals { evals: vec![], modify_index: known.modify_index, index: view.index() };
+            let done =
+                WriteReply::Evals { evals: vec![], modify_index: known.modify_index, index: view.index() };
             cx.reply(token, Ok(done));
             return Ok(());
         }
@@ -113,23 +117,23 @@ impl Leader {
         &mut self,
         token: u64,
         node: NodeId,
-        wish: NodeWish,
+        request: NodeUpdateRequest,
         view: &View,
         cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
-        let tells_jobs = wish.opens() || wish == NodeWish::Purge;
+        let tells_jobs = request.opens() || request == NodeUpdateRequest::Purge;
         let evals = if tells_jobs { self.system_jobs.node_evals(node, view, cx)? } else { vec![] };
-        let closed = wish.closes().then_some(node);
+        let closed = request.closes().then_some(node);
         closed.into_iter().for_each(|node| self.plans.close(node));
         let then = OnApply::NodeChanged { token, evals: evals.iter().map(|e| e.id).collect(), closed };
-        cx.propose(Command::ChangeNode { node, wish, evals, at: cx.at }, then);
+        cx.propose(Command::UpdateNode { node, request, evals, at: cx.at }, then);
         Ok(())
     }
 }
 
 fn register_job(
     token: u64,
-    mut order: RegisterJob,
+    mut order: RegisterJobCommand,
     eval_priority: Option<i64>,
     view: &View,
     cx: &mut Context<'_>,
@@ -148,13 +152,13 @@ fn register_job(
 fn deregister_job(
     token: u64,
     job: JobKey,
-    (purge, hurry): (bool, bool),
+    (purge, no_shutdown_delay): (bool, bool),
     eval_priority: Option<i64>,
     view: &View,
     cx: &mut Context<'_>,
 ) -> Result<(), Fault> {
     let Some(known) = view.job(&job)? else {
-        cx.reply(token, Ok(Done::Nothing { index: 0 }));
+        cx.reply(token, Ok(WriteReply::Nothing { index: 0 }));
         return Ok(());
     };
     let priority = eval_priority.unwrap_or(known.spec.priority);
@@ -163,15 +167,15 @@ fn deregister_job(
     let tracked_versions = cx.config.tracked_versions;
     let command = match purge {
         true => Command::PurgeJob { job, eval, at: cx.at },
-        false => Command::StopJob { job, hurry, eval, tracked_versions, at: cx.at },
+        false => Command::StopJob { job, no_shutdown_delay, eval, tracked_versions, at: cx.at },
     };
     cx.propose(command, OnApply::Reply { token });
     Ok(())
 }
 
 /// What is wrong with it, applying tells.
-fn dispatch_job(token: u64, wish: Wish, cx: &mut Context<'_>) {
-    let order = DispatchJob { wish, eval: cx.ids.eval(), at: cx.at };
+fn dispatch_job(token: u64, request: DispatchRequest, cx: &mut Context<'_>) {
+    let order = DispatchJobCommand { request, eval: cx.ids.eval(), at: cx.at };
     cx.propose(Command::DispatchJob(Box::new(order)), OnApply::Reply { token });
 }
 
@@ -194,19 +198,19 @@ fn revert_job(
         eval = Some(new_eval(job.clone(), job_type, priority, Trigger::JobRegister, cx));
     }
     let tracked_versions = cx.config.tracked_versions;
-    let order = RevertJob { job, version, enforce_prior_version, eval, tracked_versions, at: cx.at };
+    let order = RevertJobCommand { job, version, enforce_prior_version, eval, tracked_versions, at: cx.at };
     cx.propose(Command::RevertJob(Box::new(order)), OnApply::Reply { token });
     Ok(())
 }
 
-/// Scales a job; `apply` tells whether the wish fits it.
-fn scale_job(token: u64, wish: ScaleWish, view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
-    let known = view.job(&wish.job)?.filter(|_| wish.count.is_some());
+/// Scales a job; `apply` tells whether the request fits it.
+fn scale_job(token: u64, request: ScaleRequest, view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
+    let known = view.job(&request.job)?.filter(|_| request.count.is_some());
     let eval = known.map(|known| {
         let (job_type, priority) = (known.spec.job_type, known.spec.priority);
-        new_eval(wish.job.clone(), job_type, priority, Trigger::JobScaling, cx)
+        new_eval(request.job.clone(), job_type, priority, Trigger::JobScaling, cx)
     });
-    let order = ScaleJob { wish, eval, tracked_versions: cx.config.tracked_versions, at: cx.at };
+    let order = ScaleJobCommand { request, eval, tracked_versions: cx.config.tracked_versions, at: cx.at };
     cx.propose(Command::ScaleJob(Box::new(order)), OnApply::Reply { token });
     Ok(())
 }

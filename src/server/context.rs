@@ -16,7 +16,7 @@ use state::store::Reader;
 use state::view::View;
 use wire::command::Command;
 use wire::frame::{self, Body, Frame};
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 use wire::rpc::{NodeReply, Peer};
 
 pub struct Context<'a> {
@@ -45,7 +45,7 @@ impl Context<'_> {
         self.outbox.propose(command, then);
     }
 
-    pub fn reply(&mut self, token: u64, result: Result<Done, Refusal>) {
+    pub fn reply(&mut self, token: u64, result: Result<WriteReply, Refusal>) {
         self.metrics.answered(token, result.is_err());
         self.outbox.effect(Effect::Reply { token, result });
     }

@@ -18,8 +18,8 @@ use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::command::{Command, StepDeployment};
-use wire::request::{DeploymentWish, RefusalKind};
+use wire::command::{Command, StepDeploymentCommand};
+use wire::request::{DeploymentRequest, RefusalKind};
 
 /// Deployments looked at in one turn; the rest follows in the next.
 const DEPLOYMENTS_PER_TURN: usize = 16;
@@ -198,7 +198,7 @@ impl DeploymentWatcher {
         cx: &mut Context<'_>,
     ) {
         let tracked_versions = cx.config.tracked_versions;
-        let step = StepDeployment { deployment, step, eval: Some(eval), tracked_versions, at: cx.at };
+        let step = StepDeploymentCommand { deployment, step, eval: Some(eval), tracked_versions, at: cx.at };
         self.propose(deployment, Command::StepDeployment(Box::new(step)), cx);
     }
 
@@ -212,7 +212,7 @@ impl DeploymentWatcher {
 pub fn step_for_user(
     token: u64,
     id: DeploymentId,
-    wish: DeploymentWish,
+    request: DeploymentRequest,
     view: &View,
     cx: &mut Context<'_>,
 ) -> Result<(), Fault> {
@@ -224,15 +224,15 @@ pub fn step_for_user(
         cx.refuse(token, RefusalKind::Validation, "deployment not found");
         return Ok(());
     };
-    let (goes_on, step) = match wish {
-        DeploymentWish::Pause => (false, DeploymentStep::Pause),
-        DeploymentWish::Resume => (true, DeploymentStep::Resume),
-        DeploymentWish::Promote { groups } => (true, DeploymentStep::Promote { groups }),
-        DeploymentWish::Fail => {
+    let (goes_on, step) = match request {
+        DeploymentRequest::Pause => (false, DeploymentStep::Pause),
+        DeploymentRequest::Resume => (true, DeploymentStep::Resume),
+        DeploymentRequest::Promote { groups } => (true, DeploymentStep::Promote { groups }),
+        DeploymentRequest::Fail => {
             let revert = deployment.is_of(&job) && deployment.groups.values().any(|g| g.auto_revert);
             (true, DeploymentStep::Fail(failure(MARKED_FAILED, &job, revert, view)?))
         }
-        DeploymentWish::SetHealth { healthy, unhealthy } => {
+        DeploymentRequest::SetHealth { healthy, unhealthy } => {
             let failure = match fails_by(&deployment, &unhealthy, view)? {
                 Some(revert) => Some(failure(UNHEALTHY, &job, revert && deployment.is_of(&job), view)?),
                 None => None,
@@ -242,7 +242,7 @@ pub fn step_for_user(
     };
     let eval = goes_on.then(|| cx.new_eval(deployment_eval(&deployment, &job)));
     let tracked_versions = cx.config.tracked_versions;
-    let order = StepDeployment { deployment: id, step, eval, tracked_versions, at: cx.at };
+    let order = StepDeploymentCommand { deployment: id, step, eval, tracked_versions, at: cx.at };
     cx.propose(Command::StepDeployment(Box::new(order)), OnApply::Reply { token });
     Ok(())
 }

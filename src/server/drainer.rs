@@ -16,7 +16,7 @@ use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::command::{Command, DrainStep};
+use wire::command::{Command, DrainProgress};
 
 /// Nodes that are looked at in one turn; the rest follows in the next.
 const NODES_PER_TURN: usize = 16;
@@ -146,7 +146,7 @@ struct Counting {
 /// What one round decides.
 #[derive(Default)]
 struct DrainRound {
-    steps: Vec<DrainStep>,
+    steps: Vec<DrainProgress>,
     evals: BTreeMap<JobKey, Evaluation>,
     /// How many of each group were asked to leave by this round.
     leaving: BTreeMap<(JobKey, String), u64>,
@@ -192,7 +192,7 @@ impl Drainer {
         view: &View,
         round: &mut DrainRound,
         cx: &mut Context<'_>,
-    ) -> Result<Option<DrainStep>, Fault> {
+    ) -> Result<Option<DrainProgress>, Fault> {
         let Some(watched) = self.nodes.get(&node) else { return Ok(None) };
         let (drain, force_at) = (watched.drain.clone(), watched.force_at);
         let here = NodeAllocs::new(node, &drain, view)?;
@@ -219,7 +219,7 @@ impl Drainer {
             evaluate_drained(alloc, &here, round, cx)?;
         }
         let at_once = if complete { forced } else { at_once };
-        Ok(Some(DrainStep { node, drain, leaving, at_once, complete }))
+        Ok(Some(DrainProgress { node, drain, leaving, at_once, complete }))
     }
 
     /// As many of each of its groups as may be taken away now; the others wait for those that are away.

@@ -6,7 +6,7 @@ use model::key::Seed;
 use model::plan::Decision;
 use model::time::Wall;
 use scheduler::Attempt;
-use wire::request::{Action, Done, Refusal};
+use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::rpc::Peer;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub enum Input {
     /// Answered by exactly one `Effect::Reply` with the same token.
     Request {
         token: u64,
-        action: Action,
+        action: WriteRequest,
     },
     /// A scheduler worker's answer to `Effect::Schedule`. `Err`: it failed or panicked, and why.
     Planned {
@@ -45,7 +45,7 @@ pub enum Effect {
     },
     Reply {
         token: u64,
-        result: Result<Done, Refusal>,
+        result: Result<WriteReply, Refusal>,
     },
     /// To be given to a scheduler worker, with a view of the state at `min_index` or later.
     Schedule(Box<ScheduleTask>),

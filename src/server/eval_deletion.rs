@@ -8,7 +8,7 @@ use model::id::EvalId;
 use state::fault::Fault;
 use state::view::View;
 use wire::command::Command;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 /// Evaluations that one entry deletes; the next follows when it is applied.
 const DELETED_AT_ONCE: usize = 1024;
@@ -23,7 +23,7 @@ pub fn delete_for_user(
     if let Some(why) = undeletable(&ids, skip_needed, view)? {
         cx.refuse(token, RefusalKind::Validation, why);
     } else if ids.is_empty() {
-        cx.reply(token, Ok(Done::Deleted { count: 0, index: view.index() }));
+        cx.reply(token, Ok(WriteReply::Deleted { count: 0, index: view.index() }));
     } else {
         delete_next(token, ids, skip_needed, 0, cx);
     }
@@ -39,14 +39,16 @@ fn delete_next(token: u64, mut ids: Vec<EvalId>, skip_needed: bool, count: u64, 
 /// An entry that deletes is applied. `count`: of those before.
 pub fn deleted(
     (token, rest, skip_needed, count): (u64, Vec<EvalId>, bool, u64),
-    result: Result<Done, Refusal>,
+    result: Result<WriteReply, Refusal>,
     cx: &mut Context<'_>,
 ) {
     match result {
-        Ok(Done::Deleted { count: more, index }) if rest.is_empty() => {
-            cx.reply(token, Ok(Done::Deleted { count: count + more, index }));
+        Ok(WriteReply::Deleted { count: more, index }) if rest.is_empty() => {
+            cx.reply(token, Ok(WriteReply::Deleted { count: count + more, index }));
         }
-        Ok(Done::Deleted { count: more, .. }) => delete_next(token, rest, skip_needed, count + more, cx),
+        Ok(WriteReply::Deleted { count: more, .. }) => {
+            delete_next(token, rest, skip_needed, count + more, cx)
+        }
         other => cx.reply(token, other),
     }
 }

@@ -228,7 +228,7 @@ impl Evals {
         let task = &mut held.task;
         match (task.attempt.next(task.eval.job_type, progressed), &held.rejected) {
             (None, Some(last)) => {
-                let decision = scheduler::exhausted(&task.eval, task.attempt, last, cx.at, seed);
+                let decision = scheduler::max_attempts_reached(&task.eval, task.attempt, last, cx.at, seed);
                 let then = OnApply::Plan { eval: id, token: task.token, next: AfterPlan::Ack };
                 self.broker.pause(id);
                 let mut evals = vec![decision.eval];

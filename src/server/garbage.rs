@@ -11,10 +11,10 @@ use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::node::NodeStatus;
 use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
-use state::garbage::Fate;
+use state::garbage::GcDecision;
 use state::view::View;
 use std::collections::BTreeMap;
-use wire::command::{Collect, Command};
+use wire::command::{CollectGarbageCommand, Command};
 
 /// What one step looks at.
 const SCAN_LIMIT: usize = 256;
@@ -104,9 +104,9 @@ impl Collector {
             let tracked_versions = cx.config.tracked_versions;
             let (what, count) = counted(&garbage);
             tracing::debug!(target: "nomad.core", what, count, "collecting garbage");
-            let order = Collect { garbage, before, tracked_versions, at };
+            let order = CollectGarbageCommand { garbage, before, tracked_versions, at };
             self.due = None;
-            cx.propose(Command::Collect(Box::new(order)), OnApply::Collected);
+            cx.propose(Command::CollectGarbage(Box::new(order)), OnApply::Collected);
         }
         Ok(())
     }
@@ -148,16 +148,16 @@ fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -
     let mut collected = Vec::new();
     let mut stops = None;
     for key in keys {
-        let fate = view.fate_of(&key, before)?;
-        if collected.len() == JOBS_PER_ENTRY || (fate == Fate::Stops && !collected.is_empty()) {
+        let decision = view.gc_decision(&key, before)?;
+        if collected.len() == JOBS_PER_ENTRY || (decision == GcDecision::StopFirst && !collected.is_empty()) {
             more = true;
             break;
         }
         after = Some(key.clone());
-        match fate {
-            Fate::Stays => {}
-            Fate::Goes => collected.push(key),
-            Fate::Stops => {
+        match decision {
+            GcDecision::Keep => {}
+            GcDecision::Purge => collected.push(key),
+            GcDecision::StopFirst => {
                 stops = Some(key);
                 more = true;
                 break;
@@ -193,7 +193,7 @@ fn allocs(view: &View, mut after: Option<(u64, AllocId)>, before: &Cutoffs) -> R
             holders.insert(alloc.job.clone(), view.holder(&alloc.job)?);
         }
         let holder = holders.get(&alloc.job).and_then(Option::as_ref);
-        if view.may_forget_alloc(&alloc, holder, before)? {
+        if view.may_collect_alloc(&alloc, holder, before)? {
             collected.push(alloc.id);
         }
     }
@@ -212,7 +212,7 @@ fn evals(view: &View, mut after: Option<(u64, EvalId)>, before: &Cutoffs) -> Res
             break;
         }
         after = Some((eval.create_index, eval.id));
-        if view.may_forget_eval(&eval, before)? {
+        if view.may_collect_eval(&eval, before)? {
             collected.push(eval.id);
         }
     }
@@ -235,7 +235,7 @@ fn deployments(
             break;
         }
         after = Some((deployment.create_index, deployment.id));
-        if view.may_forget_deployment(&deployment, before)? {
+        if view.may_collect_deployment(&deployment, before)? {
             collected.push(deployment.id);
         }
     }
@@ -256,7 +256,7 @@ fn nodes(view: &View, mut after: Option<NodeId>, before: &Cutoffs) -> Result<Fou
         after = Some(id);
         if view.fleet().status(id) == Some(NodeStatus::Down) {
             checked += 1;
-            collected.extend(view.may_forget_node(id, before)?.then_some(id));
+            collected.extend(view.may_collect_node(id, before)?.then_some(id));
         }
     }
     let garbage = (!collected.is_empty()).then_some(Garbage::Nodes(collected));

@@ -15,10 +15,10 @@ use scheduler::{self, Attempt};
 use state::fault::Fault;
 use state::view::View;
 use std::sync::Arc;
-use wire::rehearsal::{Rehearsal, Rehearse};
+use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::request::{Refusal, RefusalKind};
 
-pub fn plan(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehearsal, Refusal>, Fault> {
+pub fn plan(view: &View, asked: &JobPlanRequest, at: Wall) -> Result<Result<JobPlanReply, Refusal>, Fault> {
     let mut spec = JobSpec::clone(&asked.spec);
     let before = view.job(&spec.key())?;
     if let Some(job) = &before {
@@ -57,7 +57,7 @@ pub fn plan(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehearsal,
         let job = view.job(&alloc.job)?;
         preempted.push((alloc, job));
     }
-    Ok(Ok(Rehearsal {
+    Ok(Ok(JobPlanReply {
         before,
         preempted,
         desired: decision.desired,
@@ -90,7 +90,7 @@ struct AsIf<'a> {
     job: Arc<Job>,
 }
 
-impl scheduler::View for AsIf<'_> {
+impl scheduler::SchedulerState for AsIf<'_> {
     fn index(&self) -> u64 {
         self.view.index()
     }
@@ -99,31 +99,31 @@ impl scheduler::View for AsIf<'_> {
         if self.job.spec.key() == *key {
             return Some(self.job.clone());
         }
-        scheduler::View::job(self.view, key)
+        scheduler::SchedulerState::job(self.view, key)
     }
 
     fn job_version(&self, key: &JobKey, create_index: u64, version: u64) -> Option<Arc<JobSpec>> {
-        scheduler::View::job_version(self.view, key, create_index, version)
+        scheduler::SchedulerState::job_version(self.view, key, create_index, version)
     }
 
-    fn allocs_of(&self, key: &JobKey) -> Vec<Allocation> {
-        scheduler::View::allocs_of(self.view, key)
+    fn allocs_by_job(&self, key: &JobKey) -> Vec<Allocation> {
+        scheduler::SchedulerState::allocs_by_job(self.view, key)
     }
 
-    fn allocs_on(&self, node: NodeId) -> Vec<Allocation> {
-        scheduler::View::allocs_on(self.view, node)
+    fn allocs_by_node(&self, node: NodeId) -> Vec<Allocation> {
+        scheduler::SchedulerState::allocs_by_node(self.view, node)
     }
 
-    fn allocs_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
-        scheduler::View::allocs_up_to(self.view, priority, each);
+    fn allocs_up_to_priority(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
+        scheduler::SchedulerState::allocs_up_to_priority(self.view, priority, each);
     }
 
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {
-        scheduler::View::latest_deployment(self.view, key)
+        scheduler::SchedulerState::latest_deployment(self.view, key)
     }
 
     fn scheduling(&self, pool: &str) -> Scheduling {
-        scheduler::View::scheduling(self.view, pool)
+        scheduler::SchedulerState::scheduling(self.view, pool)
     }
 }
 

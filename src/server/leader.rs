@@ -27,7 +27,7 @@ use state::view::View;
 use std::sync::Arc;
 use wire::change::{AllocChange, Change, NodeChange};
 use wire::command::Command;
-use wire::request::{Done, Refusal};
+use wire::request::{Refusal, WriteReply};
 use wire::rpc::{NodeReply, NodeRequest};
 
 pub struct Leader {
@@ -143,7 +143,7 @@ impl Leader {
     pub fn entry_applied(
         &mut self,
         then: OnApply,
-        result: Result<Done, Refusal>,
+        result: Result<WriteReply, Refusal>,
         cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
         match then {
@@ -198,7 +198,7 @@ impl Leader {
                 Change::Node(node) => self.follow_node(node, index, cx)?,
                 Change::Deployment(change) => self.deployments.follow(change.id, change.active),
                 Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
-                Change::EvalGone(eval) => self.evals.forget(eval),
+                Change::EvalDeleted(eval) => self.evals.forget(eval),
                 Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
                 Change::Namespace | Change::NodePool => {}
             }

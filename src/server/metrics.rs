@@ -12,8 +12,8 @@ pub use names::{Counter, Timed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::command::Command;
-use wire::measured::{Measured, Sample, Series};
-use wire::request::Action;
+use wire::metrics::{MetricsSnapshot, Sample, Series};
+use wire::request::WriteRequest;
 use wire::rpc::NodeRequest;
 
 /// What is published is as old as this at most: to collect it costs as much as a small turn.
@@ -31,7 +31,7 @@ pub struct Metrics {
     proposed: VecDeque<(u64, Mono)>,
     /// Requests of users that are not answered yet, by their tokens.
     asked: BTreeMap<u64, (Timed, Mono)>,
-    published: Arc<Measured>,
+    published: Arc<MetricsSnapshot>,
     /// When the next may be published.
     due: Mono,
     /// There was a turn since the last was published.
@@ -86,7 +86,7 @@ impl Metrics {
         }
     }
 
-    pub fn asked(&mut self, token: u64, action: &Action) {
+    pub fn asked(&mut self, token: u64, action: &WriteRequest) {
         self.count(Counter::RpcRequest);
         if let Some(what) = Timed::request(action) {
             self.asked.insert(token, (what, self.turn));
@@ -177,7 +177,7 @@ impl Metrics {
     }
 
     /// After a turn, which had something to do if `worked`. `gauges`: adds them.
-    pub fn publish(&mut self, worked: bool, now: Mono, gauges: impl FnOnce(&mut Measured)) {
+    pub fn publish(&mut self, worked: bool, now: Mono, gauges: impl FnOnce(&mut MetricsSnapshot)) {
         self.is_stale |= worked;
         if self.is_stale && now >= self.due {
             let mut snapshot = self.snapshot();
@@ -188,13 +188,13 @@ impl Metrics {
         }
     }
 
-    pub fn published(&self) -> Arc<Measured> {
+    pub fn published(&self) -> Arc<MetricsSnapshot> {
         self.published.clone()
     }
 
     /// Without gauges. What was never timed is left out.
-    pub fn snapshot(&self) -> Measured {
-        let mut m = Measured::default();
+    pub fn snapshot(&self) -> MetricsSnapshot {
+        let mut m = MetricsSnapshot::default();
         let counters = Counter::NAMES.iter().zip(&self.counters);
         m.counters.extend(counters.map(|(name, series)| ((*name).into(), *series)));
         let samples = Timed::NAMES.iter().zip(&self.samples).filter(|(_, s)| s.series.total.count > 0);

@@ -65,7 +65,7 @@ use wire::change::Change;
 use wire::command::Command;
 use wire::event::Events;
 use wire::frame::{self, Body, Frame};
-use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 use wire::rpc::{NodeReply, NodeRequest, Peer};
 use wire::status::ServerStatus;
 
@@ -239,7 +239,7 @@ impl Server {
         }
     }
 
-    fn request(&mut self, token: u64, action: Action, now: Mono) -> Result<(), Fault> {
+    fn request(&mut self, token: u64, action: WriteRequest, now: Mono) -> Result<(), Fault> {
         self.metrics.asked(token, &action);
         let refusal = self.cannot_write();
         let (leader, mut cx) = self.split(now);
@@ -352,7 +352,7 @@ impl Server {
     fn entry_applied(
         &mut self,
         then: OnApply,
-        result: Result<Done, Refusal>,
+        result: Result<WriteReply, Refusal>,
         now: Mono,
     ) -> Result<(), Fault> {
         let (leader, mut cx) = self.split(now);

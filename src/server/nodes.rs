@@ -20,7 +20,7 @@ use state::view::View;
 use std::collections::BTreeMap;
 use wire::change::NodeChange;
 use wire::command::Command;
-use wire::request::{Done, Refusal};
+use wire::request::{Refusal, WriteReply};
 use wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply};
 
 /// Nodes declared down in one turn; the rest follows in the next.
@@ -136,7 +136,7 @@ impl Nodes {
         &mut self,
         asker: Asker,
         id: NodeId,
-        result: Result<Done, Refusal>,
+        result: Result<WriteReply, Refusal>,
         cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
         if let Err(refusal) = result {

@@ -6,7 +6,7 @@
 use model::eval::Evaluation;
 use model::id::{DeploymentId, EvalId, EvalToken, NodeId};
 use std::collections::BTreeMap;
-use wire::request::Done;
+use wire::request::WriteReply;
 use wire::rpc::Peer;
 
 /// Entries that are waited for at the same time; further requests are refused as too many.
@@ -101,9 +101,9 @@ impl OnApply {
 }
 
 /// The answer that names evaluations.
-pub fn with_evals(done: Done, evals: Vec<EvalId>, modify_index: Option<u64>) -> Done {
+pub fn with_evals(done: WriteReply, evals: Vec<EvalId>, modify_index: Option<u64>) -> WriteReply {
     let index = done.index();
-    Done::Evals { evals, modify_index: modify_index.unwrap_or(index), index }
+    WriteReply::Evals { evals, modify_index: modify_index.unwrap_or(index), index }
 }
 
 /// What an applied entry means to those who wait.

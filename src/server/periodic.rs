@@ -14,7 +14,7 @@ use model::time::{Mono, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::command::{Command, LaunchJob};
+use wire::command::{Command, LaunchJobCommand};
 
 /// The rest follows in the next turn.
 const LAUNCHES_PER_TURN: usize = 64;
@@ -128,7 +128,7 @@ fn launch(job: JobKey, moment: Wall, timed_by: Option<u64>, then: OnApply, cx: &
     // whose it is, of which type and how urgent, applying says
     let trigger = Trigger::PeriodicJob;
     let eval = Evaluation::pending(id, job.clone(), JobType::Batch, DEFAULT_PRIORITY, trigger, cx.at);
-    let order = LaunchJob { job, moment, timed_by, eval, tracked_versions, at: cx.at };
+    let order = LaunchJobCommand { job, moment, timed_by, eval, tracked_versions, at: cx.at };
     cx.propose(Command::LaunchJob(Box::new(order)), then);
 }
 

@@ -3,9 +3,9 @@
 //!
 //! Refuses to know: who waits for an entry, and what a leader makes of what is applied.
 
-use state::batch::LogBatch;
 use state::fault::Fault;
-use state::store::{Committed, Outcome, Reader, Receipt, Recovered, Store};
+use state::log_batch::LogBatch;
+use state::store::{ApplyResult, Committed, Reader, Receipt, Recovered, Store};
 use wire::command::Command;
 use wire::record;
 use wire::rpc::Peer;
@@ -37,7 +37,7 @@ pub struct Step {
 /// An entry that is applied.
 pub struct Applied {
     pub term: u64,
-    pub outcome: Outcome,
+    pub outcome: ApplyResult,
 }
 
 /// A step that must not be taken further before its batch is durable.

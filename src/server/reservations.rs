@@ -9,7 +9,7 @@ use model::claims::Claim;
 use model::id::{EvalId, EvalToken, NodeId};
 use model::plan::{NodePlan, Plan};
 use model::resources::Holding;
-use scheduler::fleet::Snapshot;
+use scheduler::fleet::FleetSnapshot;
 use std::collections::BTreeMap;
 
 /// One evaluation in one worker's hands.
@@ -53,7 +53,7 @@ impl Reservations {
     }
 
     /// The fleet as it will be when all is taken that a state of this index does not show; None: that is nothing.
-    pub fn fleet_with(&mut self, key: Key, index: u64, fleet: &Snapshot) -> Option<Snapshot> {
+    pub fn fleet_with(&mut self, key: Key, index: u64, fleet: &FleetSnapshot) -> Option<FleetSnapshot> {
         self.looking.insert(key, index);
         self.drop_visible_to_all();
         let mut others = self.not_visible(key, index).peekable();
@@ -62,7 +62,7 @@ impl Reservations {
     }
 
     /// Reserves what the plan takes; false: something of it was taken meanwhile, and nothing is reserved.
-    pub fn reserve(&mut self, key: Key, index: u64, plan: &Plan, fleet: &Snapshot) -> bool {
+    pub fn reserve(&mut self, key: Key, index: u64, plan: &Plan, fleet: &FleetSnapshot) -> bool {
         let holdings = holdings(plan);
         let mut others: BTreeMap<NodeId, Holding> = BTreeMap::new();
         for (node, holding) in self.not_visible(key, index) {

@@ -4,7 +4,7 @@
 use super::leader::Leader;
 use super::replica::Replica;
 use model::job::JobType;
-use wire::measured::Measured;
+use wire::metrics::MetricsSnapshot;
 use wire::status::LogStatus;
 
 pub fn log_status(raft: &raft::Node) -> LogStatus {
@@ -18,7 +18,7 @@ pub fn log_status(raft: &raft::Node) -> LogStatus {
     }
 }
 
-pub fn add_gauges(m: &mut Measured, replica: &Replica, leader: Option<&Leader>) {
+pub fn add_gauges(m: &mut MetricsSnapshot, replica: &Replica, leader: Option<&Leader>) {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let count = |n: usize| number(n as u64);
     m.gauge("raft.appliedIndex", number(replica.applied()));

@@ -10,7 +10,7 @@ use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use model::id::{JobKey, NodeId};
 use model::job::{Job, JobType};
 use model::node::NodeInfo;
-use scheduler::targets;
+use scheduler::in_datacenters_and_pool;
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ impl SystemJobs {
     ) -> Result<Vec<Arc<Job>>, Fault> {
         let mut wanted = vec![];
         for key in self.0.difference(others) {
-            wanted.extend(view.job(key)?.filter(|j| !j.spec.stop && targets(&j.spec, info)));
+            wanted.extend(view.job(key)?.filter(|j| !j.spec.stop && in_datacenters_and_pool(&j.spec, info)));
         }
         Ok(wanted)
     }

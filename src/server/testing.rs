@@ -19,7 +19,7 @@ use state::store::{Options, Store};
 use state::view::View;
 use std::cell::RefCell;
 use wire::command::Command;
-use wire::request::{Action, Done, Refusal};
+use wire::request::{Refusal, WriteReply, WriteRequest};
 
 const TOKEN: u64 = 7;
 
@@ -160,7 +160,7 @@ impl Alone {
     }
 
     /// What is answered, and what workers get meanwhile.
-    pub fn ask(&mut self, action: Action) -> (Result<Done, Refusal>, Vec<EvalId>) {
+    pub fn ask(&mut self, action: WriteRequest) -> (Result<WriteReply, Refusal>, Vec<EvalId>) {
         let mut given = vec![];
         let mut inputs = vec![Input::Request { token: TOKEN, action }];
         for _ in 0..50 {
@@ -192,7 +192,7 @@ impl Alone {
 
     pub fn pause(&mut self, pause_eval_broker: bool) -> Vec<EvalId> {
         let settings = SchedulerSettings { pause_eval_broker, ..SchedulerSettings::default() };
-        let (answer, given) = self.ask(Action::ConfigureScheduler { settings, cas: None });
+        let (answer, given) = self.ask(WriteRequest::ConfigureScheduler { settings, cas: None });
         answer.unwrap();
         given
     }
@@ -203,8 +203,8 @@ impl Alone {
     }
 }
 
-pub fn registration(spec: JobSpec) -> Action {
-    Action::RegisterJob {
+pub fn registration(spec: JobSpec) -> WriteRequest {
+    WriteRequest::RegisterJob {
         spec: Box::new(spec),
         enforce_index: None,
         eval_priority: None,
@@ -214,6 +214,6 @@ pub fn registration(spec: JobSpec) -> Action {
 }
 
 /// As an input of which nobody awaits the answer.
-pub fn asks(action: Action) -> Input {
+pub fn asks(action: WriteRequest) -> Input {
     Input::Request { token: 1, action }
 }

@@ -31,7 +31,7 @@ fn deletes(name: &str) -> Command {
 }
 
 /// What the turn answers to `TOKEN`.
-fn answers(turn: Turn) -> Vec<Result<Done, Refusal>> {
+fn answers(turn: Turn) -> Vec<Result<WriteReply, Refusal>> {
     let answer = |effect| match effect {
         Effect::Reply { token: TOKEN, result } => Some(result),
         _ => None,
@@ -75,7 +75,7 @@ fn what_was_committed_is_answered_as_done_by_a_deposed_leader() {
     alone.depose();
     let answers = answers(alone.turn(vec![]));
     let index = alone.server.replica.applied();
-    assert_eq!(answers, [Ok(Done::Written { index })]);
+    assert_eq!(answers, [Ok(WriteReply::Written { index })]);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use model::alloc::{Allocation, ClientStatus, NodeScore};
 use model::eval::{EvalStatus, Evaluation};
 use model::id::{JobKey, NodeId};
 use model::job::{Job, JobStatus};
-use scheduler::View as SchedulerView;
-use scheduler::why::{Barrier, Outlook, nodes_preemption_would_help, outlook};
+use scheduler::SchedulerState;
+use scheduler::why::{Exclusion, PlacementExplanation, explain_placement, nodes_preemption_would_help};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeSet;
@@ -129,11 +129,11 @@ fn look(
     names: &BTreeSet<&str>,
     seed: u64,
 ) -> Result<Vec<GroupWhy>, Fault> {
-    let scheduling = SchedulerView::scheduling(view, &job.spec.node_pool);
+    let scheduling = SchedulerState::scheduling(view, &job.spec.node_pool);
     let mut out = vec![];
     for group in job.spec.groups.iter().filter(|g| names.contains(g.name.as_str())) {
-        let Outlook { nodes, feasible, barriers, nearest, best } =
-            outlook(&job.spec, group, view.fleet(), allocs, scheduling, seed);
+        let PlacementExplanation { nodes, feasible, exclusions, nearest, best } =
+            explain_placement(&job.spec, group, view.fleet(), allocs, scheduling, seed);
         let (ways, looked_at) = match feasible {
             0 if nodes > 0 => nodes_preemption_would_help(view, view.fleet(), &job.spec, group, allocs, seed),
             _ => (0, 0),
@@ -149,11 +149,11 @@ fn look(
         out.push(GroupWhy {
             name: group.name.clone(),
             count: group.count,
-            each_node: job.spec.job_type.is_everywhere(),
+            each_node: job.spec.job_type.runs_on_every_node(),
             live: allocs.iter().filter(|a| a.group == group.name && !a.terminal()).count() as u64,
             nodes,
             feasible,
-            reasons: barriers.into_iter().map(reason).collect(),
+            reasons: exclusions.into_iter().map(reason).collect(),
             nearest,
             ways,
             looked_at,
@@ -168,7 +168,7 @@ fn missing((what, missing, asked): (&'static str, i64, i64)) -> Missing {
     Missing { what, missing, asked }
 }
 
-fn reason(b: Barrier) -> Reason {
+fn reason(b: Exclusion) -> Reason {
     let amount = b.amount.map(|(asked, would_do)| Wanted { asked, would_do });
     Reason { text: b.text, nodes: b.nodes, alone: b.alone, amount }
 }

@@ -4,14 +4,14 @@
 use super::workload::dispatched_job;
 use super::world::{Event, World};
 use model::eval::EvalStatus;
-use model::family::dispatch::{Parameterized, PayloadRule, Wish};
+use model::family::dispatch::{DispatchRequest, Parameterized, PayloadRule};
 use model::id::JobKey;
 use model::job::{JobSpec, JobStatus};
 use model::random::Stream;
 use model::time::Span;
 use server::effects::Input;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 const FORM_JOB: &str = "form";
 /// Their questions have numbers apart from those of others.
@@ -89,11 +89,11 @@ impl World {
         let form = JobKey::new("default", FORM_JOB);
         let known = self.kept.jobs.contains_key(&form);
         match self.dispatchers.draws.below(30) {
-            0 => self.ask_aside(Action::DeregisterJob {
+            0 => self.ask_aside(WriteRequest::DeregisterJob {
                 job: form,
                 purge: true,
                 eval_priority: None,
-                hurry: false,
+                no_shutdown_delay: false,
             }),
             1 | 2 => self.write_form(&form),
             _ if !known => self.write_form(&form),
@@ -113,7 +113,7 @@ impl World {
             Parameterized { payload: PayloadRule::Required, meta_required: vec![], meta_optional: vec![] };
         let spec =
             JobSpec { parameterized: Some(parameterized), priority, ..dispatched_job(form, milliseconds) };
-        self.ask_aside(Action::RegisterJob {
+        self.ask_aside(WriteRequest::RegisterJob {
             spec: Box::new(spec),
             enforce_index: None,
             eval_priority: None,
@@ -122,7 +122,7 @@ impl World {
         });
     }
 
-    fn ask_aside(&mut self, action: Action) {
+    fn ask_aside(&mut self, action: WriteRequest) {
         self.ask_dispatcher(String::new(), action);
     }
 
@@ -131,7 +131,7 @@ impl World {
         let together = if self.dispatchers.draws.below(4) == 0 { 3 } else { 1 };
         self.faults.fired(if together > 1 { "dispatched together" } else { kind });
         for _ in 0..together {
-            let wish = Wish {
+            let request = DispatchRequest {
                 job: form.clone(),
                 payload: payload(&token),
                 meta: BTreeMap::new(),
@@ -139,11 +139,11 @@ impl World {
                 token: token.clone(),
                 priority: 0,
             };
-            self.ask_dispatcher(token.clone(), Action::DispatchJob { wish: Box::new(wish) });
+            self.ask_dispatcher(token.clone(), WriteRequest::DispatchJob { request: Box::new(request) });
         }
     }
 
-    fn ask_dispatcher(&mut self, token: String, action: Action) {
+    fn ask_dispatcher(&mut self, token: String, action: WriteRequest) {
         if !self.server.is_up() {
             self.dispatchers.unsure.extend(Some(token).filter(|token| !token.is_empty()));
             return;
@@ -159,7 +159,7 @@ impl World {
     pub fn dispatch_answered(
         &mut self,
         question: u64,
-        result: &Result<Done, Refusal>,
+        result: &Result<WriteReply, Refusal>,
     ) -> Result<bool, String> {
         if question <= FIRST_QUESTION {
             return Ok(false);
@@ -170,7 +170,7 @@ impl World {
         let known = &mut self.dispatchers;
         let (job, new) = match result {
             _ if token.is_empty() => return Ok(true),
-            Ok(Done::Dispatched { job, eval, .. }) => (job.clone(), eval.is_some()),
+            Ok(WriteReply::Dispatched { job, eval, .. }) => (job.clone(), eval.is_some()),
             Ok(other) => return Err(format!("{token} was answered {other:?}")),
             Err(refusal) => {
                 let later = matches!(refusal.kind, RefusalKind::Unavailable | RefusalKind::Busy);

@@ -34,7 +34,7 @@ use operating::operating;
 use rollouts::{rollouts, verdict};
 use sessions::sessions;
 use state::check;
-use state::local::{AllocHead, Fate, HealthResult, LocalRun, LocalTask, WantedRestart};
+use state::client_store::{AllocRecord, HealthResult, Retention, RunRecord, TaskRecord, WantedRestart};
 use state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, log_batch, namespace, node_id, place, register,
     report, spec, submit,
@@ -228,9 +228,9 @@ fn commands(s: &mut Samples) {
     let allocs = vec![(alloc_id(1), transition)];
     s.add("update transitions", &Command::UpdateTransitions { allocs, evals: vec![eval(3, "web")], at: AT });
     let eval = Some(Box::new(eval(2, "web")));
-    for (what, hurry) in [("stop job", false), ("stop job at once", true)] {
+    for (what, no_shutdown_delay) in [("stop job", false), ("stop job at once", true)] {
         let (job, eval) = (key("web"), eval.clone());
-        s.add(what, &Command::StopJob { job, hurry, eval, tracked_versions: 6, at: AT });
+        s.add(what, &Command::StopJob { job, no_shutdown_delay, eval, tracked_versions: 6, at: AT });
     }
     let hurried = Transition { no_shutdown_delay: Some(true), ..transition };
     let allocs = vec![(alloc_id(1), hurried)];
@@ -332,20 +332,22 @@ fn keeper(s: &mut Samples) {
 }
 
 fn local(s: &mut Samples) {
-    for (what, fate) in [("kept", Fate::Kept), ("removed", Fate::Removed), ("collected", Fate::Collected)] {
-        s.add(what, &AllocHead { assignment: assignment(), dir_built: true, fate, found: None });
+    for (what, retention) in
+        [("kept", Retention::Kept), ("removed", Retention::Removed), ("collected", Retention::Collected)]
+    {
+        s.add(what, &AllocRecord { assignment: assignment(), dir_built: true, retention, found: None });
     }
     let found = Some(HealthResult { deployment: Some(DeploymentId::from_random(4)), healthy: true });
-    let head = AllocHead { assignment: assignment(), dir_built: true, fate: Fate::Kept, found };
+    let head = AllocRecord { assignment: assignment(), dir_built: true, retention: Retention::Kept, found };
     s.add("found healthy", &head);
     let state = report(1, ClientStatus::Running).task_states.remove("t").unwrap_or_default();
-    let run = Some(LocalRun { id: run_id(1), boot: uuid(2), confirmed: true });
+    let run = Some(RunRecord { id: run_id(1), boot: uuid(2), confirmed: true });
     for (what, restart) in [
         ("running, no restart", None),
         ("to be restarted", Some(WantedRestart::Alone)),
         ("to be restarted with all", Some(WantedRestart::WithAll)),
     ] {
-        s.add(what, &LocalTask { state: state.clone(), run: run.clone(), set_up: true, restart });
+        s.add(what, &TaskRecord { state: state.clone(), run: run.clone(), set_up: true, restart });
     }
 }
 

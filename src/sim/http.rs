@@ -7,17 +7,17 @@ use super::world::World;
 use api::agent::AgentInfo;
 use api::request::{Method, Request};
 use api::response::Response;
-use api::{Answer, Context, Outcome, WaitState, route};
+use api::{RequestContext, RouteOutcome, WaitState, WriteResponder, route};
 use model::job::{JobSpec, JobType};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
 /// What HTTP users remember.
 #[derive(Default)]
 pub struct Readers {
     agent: AgentInfo,
-    answers: BTreeMap<u64, Answer>,
+    answers: BTreeMap<u64, WriteResponder>,
     /// The newest index that each target has shown.
     shown: BTreeMap<&'static str, u64>,
     /// The newest index that a write was acknowledged with, but of jobs that run nothing themselves.
@@ -45,11 +45,11 @@ impl Readers {
 }
 
 impl World {
-    fn ask(&self, request: &Request) -> Option<Outcome> {
+    fn ask(&self, request: &Request) -> Option<RouteOutcome> {
         let server = self.server.server.as_ref()?;
         let (reader, status) = (server.reader(), server.status());
         let agent = &self.readers.agent;
-        let ctx = Context {
+        let ctx = RequestContext {
             reader: &reader,
             status: &status,
             agent,
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// The action that a registration by HTTP comes to. `None`: no leader just now.
-    pub fn register_over_http(&mut self, token: u64, spec: &JobSpec) -> Result<Option<Action>, String> {
+    pub fn register_over_http(&mut self, token: u64, spec: &JobSpec) -> Result<Option<WriteRequest>, String> {
         let body = json!({ "Job": job(spec) }).to_string().into_bytes();
         self.write_over_http(token, Method::Put, "/v1/jobs".into(), String::new(), body)
     }
@@ -72,7 +72,7 @@ impl World {
         token: u64,
         id: &str,
         purge: bool,
-    ) -> Result<Option<Action>, String> {
+    ) -> Result<Option<WriteRequest>, String> {
         let (path, query) = (format!("/v1/job/{id}"), format!("purge={purge}"));
         self.write_over_http(token, Method::Delete, path, query, Vec::new())
     }
@@ -84,14 +84,14 @@ impl World {
         path: String,
         query: String,
         body: Vec<u8>,
-    ) -> Result<Option<Action>, String> {
+    ) -> Result<Option<WriteRequest>, String> {
         match self.ask(&Request { method, path, query, body, websocket: false }) {
-            Some(Outcome::Act(action, answer)) => {
+            Some(RouteOutcome::Write(action, answer)) => {
                 self.readers.answers.insert(token, answer);
                 self.faults.fired("asked over HTTP");
                 Ok(Some(action))
             }
-            Some(Outcome::Respond(response)) if response.status != 500 => Err(format!(
+            Some(RouteOutcome::Respond(response)) if response.status != 500 => Err(format!(
                 "a sound request got {}: {}",
                 response.status,
                 String::from_utf8_lossy(&response.body)
@@ -104,9 +104,9 @@ impl World {
     pub fn respond(
         &mut self,
         token: u64,
-        result: &Result<Done, wire::request::Refusal>,
+        result: &Result<WriteReply, wire::request::Refusal>,
     ) -> Result<(), String> {
-        let runs_nothing = matches!(result, Ok(Done::Job { eval: None, .. }));
+        let runs_nothing = matches!(result, Ok(WriteReply::Job { eval: None, .. }));
         if let Ok(done) = result
             && !runs_nothing
         {
@@ -135,7 +135,7 @@ impl World {
             body: Vec::new(),
             websocket: false,
         };
-        let Some(Outcome::Respond(response)) = self.ask(&request) else { return Ok(()) };
+        let Some(RouteOutcome::Respond(response)) = self.ask(&request) else { return Ok(()) };
         if target == "/v1/agent/health" || response.status == 500 {
             return Ok(());
         }

@@ -36,7 +36,7 @@ impl Kept {
     fn follow(&mut self, change: &Change, view: &View) -> Result<(), Fault> {
         match change {
             Change::Alloc(a) => put(&mut self.allocs, a.id, view.alloc(a.id)?.map(Arc::new)),
-            Change::Eval(e) | Change::EvalGone(e) => {
+            Change::Eval(e) | Change::EvalDeleted(e) => {
                 put(&mut self.evals, e.id, view.eval(e.id)?.map(Arc::new));
             }
             Change::Deployment(d) => {

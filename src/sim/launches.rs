@@ -14,7 +14,7 @@ use model::time::{Span, Wall};
 use server::effects::Input;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 pub const CLOCK_JOB: &str = "clock";
 const MADE_UP: &str = "Sim/Summer";
@@ -56,7 +56,7 @@ impl World {
         self.note(|_| format!("user    {token} launches {job}"));
         self.ledger.asked_aside(token);
         self.faults.fired("launch by hand");
-        self.server_input(Input::Request { token, action: Action::ForceLaunch { job } });
+        self.server_input(Input::Request { token, action: WriteRequest::ForceLaunch { job } });
     }
 
     /// After every turn in which the state moved.
@@ -139,10 +139,10 @@ impl World {
     }
 
     /// What a launch by hand came to.
-    pub fn note_launch(&mut self, token: u64, result: &Result<Done, Refusal>) {
+    pub fn note_launch(&mut self, token: u64, result: &Result<WriteReply, Refusal>) {
         let Some(known) = self.by_hand.get_mut(&token) else { return };
         match result {
-            Ok(Done::Job { eval, .. }) => *known = *eval,
+            Ok(WriteReply::Job { eval, .. }) => *known = *eval,
             Err(refusal) if refusal.kind == RefusalKind::Unavailable => {}
             _ => drop(self.by_hand.remove(&token)),
         }
@@ -153,7 +153,8 @@ impl World {
         let job = JobKey::new("default", CLOCK_JOB);
         let token = self.workload.token();
         self.ledger.asked(token, job.clone(), Left::Stopped);
-        let action = Action::DeregisterJob { job, purge: false, eval_priority: None, hurry: false };
+        let action =
+            WriteRequest::DeregisterJob { job, purge: false, eval_priority: None, no_shutdown_delay: false };
         self.server_input(Input::Request { token, action });
     }
 }

@@ -21,7 +21,7 @@ use model::random::Stream;
 use model::resources::Amount;
 use model::task::Exit;
 use model::time::{Mono, Span, Wall};
-use state::local::{LocalStore, OpenError};
+use state::client_store::{ClientStore, ClientStoreOpenError};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::rpc::Peer;
 
@@ -185,9 +185,9 @@ impl World {
         let now = self.nodes[n].clock.at(self.now);
         let host = &mut self.nodes[n];
         host.agent_life += 1;
-        let (store, recovered) = match LocalStore::open_with(host.disk.backend(), host.cache_bytes) {
+        let (store, recovered) = match ClientStore::open_with(host.disk.backend(), host.cache_bytes) {
             Ok(opened) => opened,
-            Err(OpenError::Damaged(why)) => return self.agent_refuses(n, &why),
+            Err(ClientStoreOpenError::Damaged(why)) => return self.agent_refuses(n, &why),
             Err(e) => return self.agent_does_not_open(n, &e.to_string()),
         };
         host.failed_opens = 0;

@@ -14,8 +14,8 @@ use server::effects::Input;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wire::command::NodeWish;
-use wire::request::{Action, Done, Refusal};
+use wire::command::NodeUpdateRequest;
+use wire::request::{Refusal, WriteReply, WriteRequest};
 
 /// Their questions have numbers apart from those of the jobs' users.
 const FIRST_TOKEN: u64 = 1 << 40;
@@ -46,7 +46,7 @@ impl Operators {
     }
 
     /// Whether the question was theirs.
-    pub fn answered(&mut self, token: u64, result: &Result<Done, Refusal>) -> Result<bool, String> {
+    pub fn answered(&mut self, token: u64, result: &Result<WriteReply, Refusal>) -> Result<bool, String> {
         if token < FIRST_TOKEN {
             return Ok(false);
         }
@@ -56,16 +56,17 @@ impl Operators {
         }
     }
 
-    fn wish(&mut self) -> (&'static str, NodeWish) {
+    fn request(&mut self) -> (&'static str, NodeUpdateRequest) {
         let meta = BTreeMap::new();
-        let drain = |deadline| NodeWish::Drain { deadline, ignore_system: false, meta: BTreeMap::new() };
+        let drain =
+            |deadline| NodeUpdateRequest::Drain { deadline, ignore_system: false, meta: BTreeMap::new() };
         match self.draws.below(9) {
             0 | 1 => ("drain with a deadline", drain(Span::seconds(20 + self.draws.below(200) as i64))),
             2 => ("drain without a deadline", drain(Span::ZERO)),
             3 => ("drain by force", drain(Span::seconds(-1))),
-            4 | 5 => ("drain ended", NodeWish::EndDrain { mark_eligible: true, meta }),
-            6 => ("node made ineligible", NodeWish::Eligible(false)),
-            _ => ("node made eligible", NodeWish::Eligible(true)),
+            4 | 5 => ("drain ended", NodeUpdateRequest::EndDrain { mark_eligible: true, meta }),
+            6 => ("node made ineligible", NodeUpdateRequest::Eligible(false)),
+            _ => ("node made eligible", NodeUpdateRequest::Eligible(true)),
         }
     }
 }
@@ -89,15 +90,15 @@ impl World {
     fn want_of_a_node(&mut self) {
         let n = self.operators.draws.below(self.nodes.len() as u64) as usize;
         let down = (0..self.nodes.len()).find(|n| self.is_down(*n));
-        let (n, kind, wish) = match down.filter(|_| self.operators.draws.below(2) == 0) {
-            Some(n) => (n, "lost node purged", NodeWish::Purge),
+        let (n, kind, request) = match down.filter(|_| self.operators.draws.below(2) == 0) {
+            Some(n) => (n, "lost node purged", NodeUpdateRequest::Purge),
             None => {
-                let (kind, wish) = self.operators.wish();
-                (n, kind, wish)
+                let (kind, request) = self.operators.request();
+                (n, kind, request)
             }
         };
         self.faults.fired(kind);
-        self.ask_for_node(n, wish);
+        self.ask_for_node(n, request);
     }
 
     fn is_down(&self, n: usize) -> bool {
@@ -108,12 +109,12 @@ impl World {
         node.is_some_and(|n| n.status == NodeStatus::Down)
     }
 
-    pub fn ask_for_node(&mut self, n: usize, wish: NodeWish) {
+    pub fn ask_for_node(&mut self, n: usize, request: NodeUpdateRequest) {
         let node = self.nodes[n].id();
-        self.operator_asks(Action::ChangeNode { node, wish });
+        self.operator_asks(WriteRequest::UpdateNode { node, request });
     }
 
-    pub fn operator_asks(&mut self, action: Action) {
+    pub fn operator_asks(&mut self, action: WriteRequest) {
         if !self.server.is_up() {
             return;
         }
@@ -145,7 +146,7 @@ impl World {
             }
         }
         for n in 0..self.nodes.len() {
-            self.ask_for_node(n, NodeWish::EndDrain { mark_eligible: true, meta: BTreeMap::new() });
+            self.ask_for_node(n, NodeUpdateRequest::EndDrain { mark_eligible: true, meta: BTreeMap::new() });
         }
         Ok(())
     }

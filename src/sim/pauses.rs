@@ -10,7 +10,7 @@ use model::scheduling::{Algorithm, SchedulerSettings};
 use server::effects::Input;
 use state::fault::Fault;
 use state::view::View;
-use wire::request::Action;
+use wire::request::WriteRequest;
 
 /// Evaluations that an operator deletes at once.
 const MOST_DELETED: usize = 50;
@@ -39,7 +39,7 @@ impl World {
             }
         };
         self.faults.fired(kind);
-        self.operator_asks(Action::ConfigureScheduler { settings, cas: None });
+        self.operator_asks(WriteRequest::ConfigureScheduler { settings, cas: None });
     }
 
     /// When all is well again, nothing stays paused.
@@ -47,7 +47,7 @@ impl World {
         let paused = self.settings().filter(|s| s.pause_eval_broker);
         if let Some(settings) = paused {
             let settings = SchedulerSettings { pause_eval_broker: false, ..settings };
-            self.operator_asks(Action::ConfigureScheduler { settings, cas: None });
+            self.operator_asks(WriteRequest::ConfigureScheduler { settings, cas: None });
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ impl World {
         });
         let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return };
         self.faults.fired("evaluations deleted");
-        self.operator_asks(Action::DeleteEvals { ids, skip_needed: true });
+        self.operator_asks(WriteRequest::DeleteEvals { ids, skip_needed: true });
     }
 
     /// A user wants an older version back, or calls it good.
@@ -76,13 +76,13 @@ impl World {
         let action = if self.workload.draw(3) == 0 {
             self.faults.fired("version called good");
             self.ledger.asked_aside(token);
-            Action::SetStability { job, version, stable: true }
+            WriteRequest::SetStability { job, version, stable: true }
         } else {
             self.faults.fired("job reverted");
             let spec = old.spec.clone();
             let left = if spec.stop { Left::Stopped } else { Left::Spec(Box::new(spec)) };
             self.ledger.asked(token, job.clone(), left);
-            Action::RevertJob { job, version, enforce_prior_version: None }
+            WriteRequest::RevertJob { job, version, enforce_prior_version: None }
         };
         self.note(|_| format!("user    {token} {action:?}"));
         self.server_input(Input::Request { token, action });

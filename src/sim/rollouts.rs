@@ -16,7 +16,7 @@ use server::effects::Input;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wire::request::{Action, DeploymentWish};
+use wire::request::{DeploymentRequest, WriteRequest};
 
 /// What has been seen of deployments, so that each end is counted once.
 pub type Seen = BTreeMap<DeploymentId, DeploymentStatus>;
@@ -50,27 +50,31 @@ pub fn update_of_system_job(seed: i64) -> UpdatePolicy {
 
 impl Workload {
     /// What a user does with this deployment, and under which name it is counted.
-    fn meddling(&mut self, deployment: &Deployment, allocs: &[Allocation]) -> (&'static str, DeploymentWish) {
+    fn meddling(
+        &mut self,
+        deployment: &Deployment,
+        allocs: &[Allocation],
+    ) -> (&'static str, DeploymentRequest) {
         let waits = deployment.groups.values().any(|g| g.awaits_promotion());
         match self.draw(10) {
             0 | 1 if deployment.status == DeploymentStatus::Running => {
-                ("deployment paused", DeploymentWish::Pause)
+                ("deployment paused", DeploymentRequest::Pause)
             }
-            2 => ("deployment failed by a user", DeploymentWish::Fail),
+            2 => ("deployment failed by a user", DeploymentRequest::Fail),
             3 if !allocs.is_empty() => {
                 let one = vec![allocs[self.draw(allocs.len() as u64) as usize].id];
                 let (healthy, unhealthy) = if self.draw(3) > 0 { (one, vec![]) } else { (vec![], one) };
-                ("health set by a user", DeploymentWish::SetHealth { healthy, unhealthy })
+                ("health set by a user", DeploymentRequest::SetHealth { healthy, unhealthy })
             }
             _ if deployment.status == DeploymentStatus::Paused => {
-                ("deployment resumed", DeploymentWish::Resume)
+                ("deployment resumed", DeploymentRequest::Resume)
             }
             4 => {
                 let groups = deployment.groups.keys().cloned().collect();
-                ("promotion asked for", DeploymentWish::Promote { groups: Some(groups) })
+                ("promotion asked for", DeploymentRequest::Promote { groups: Some(groups) })
             }
-            _ if waits => ("promotion asked for", DeploymentWish::Promote { groups: None }),
-            _ => ("deployment resumed", DeploymentWish::Resume),
+            _ if waits => ("promotion asked for", DeploymentRequest::Promote { groups: None }),
+            _ => ("deployment resumed", DeploymentRequest::Resume),
         }
     }
 }
@@ -94,19 +98,23 @@ impl World {
     pub fn settle_deployments(&mut self, last: bool) {
         for (deployment, _) in self.active_deployments().unwrap_or_default() {
             if deployment.status == DeploymentStatus::Paused {
-                self.wish(deployment.id, DeploymentWish::Resume);
+                self.wish(deployment.id, DeploymentRequest::Resume);
             } else if deployment.groups.values().any(|g| g.awaits_promotion()) {
-                let word = if last { DeploymentWish::Fail } else { DeploymentWish::Promote { groups: None } };
+                let word =
+                    if last { DeploymentRequest::Fail } else { DeploymentRequest::Promote { groups: None } };
                 self.wish(deployment.id, word);
             }
         }
     }
 
-    fn wish(&mut self, deployment: DeploymentId, step: DeploymentWish) {
+    fn wish(&mut self, deployment: DeploymentId, step: DeploymentRequest) {
         let token = self.workload.token();
         self.note(|_| format!("user    {token} wants of deployment {deployment}: {step:?}"));
         self.ledger.asked_aside(token);
-        self.server_input(Input::Request { token, action: Action::StepDeployment { deployment, step } });
+        self.server_input(Input::Request {
+            token,
+            action: WriteRequest::StepDeployment { deployment, step },
+        });
     }
 
     fn active_deployments(&mut self) -> Option<Vec<(Deployment, Vec<Allocation>)>> {

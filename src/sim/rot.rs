@@ -8,7 +8,7 @@ use super::faults::Fault;
 use super::world::{Event, Who, World};
 use model::random::Stream;
 use model::time::Span;
-use state::{fault, local};
+use state::{client_store, fault};
 
 /// redb's header and its seal: the only bytes that are written in place.
 const HEADER_BYTES: usize = 328;
@@ -61,7 +61,11 @@ impl World {
         }
     }
 
-    pub fn agent_found_rot(&mut self, n: usize, fault: &local::Fault) -> Result<(), String> {
+    pub fn agent_found_rot(
+        &mut self,
+        n: usize,
+        fault: &client_store::ClientStoreFault,
+    ) -> Result<(), String> {
         match fault.damaged {
             true if self.nodes[n].disk.is_rotten() => {
                 self.faults.fired("agent found rot alive");

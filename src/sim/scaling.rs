@@ -10,7 +10,7 @@ use model::scaling::Scaling;
 use model::time::Span;
 use server::effects::Input;
 use std::collections::BTreeMap;
-use wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
+use wire::request::{Refusal, RefusalKind, ScaleRequest, WriteReply, WriteRequest};
 
 const JOBS: u64 = 8;
 
@@ -88,13 +88,13 @@ impl World {
         self.scalers.asked.insert(token, Asked { job: job.clone(), count, beyond });
         let (message, meta) = (format!("word {token}"), BTreeMap::new());
         let group = group.name.clone();
-        let wish =
-            ScaleWish { job, group, count, message, error: count.is_none(), meta, enforce_index: None };
-        self.server_input(Input::Request { token, action: Action::ScaleJob(Box::new(wish)) });
+        let request =
+            ScaleRequest { job, group, count, message, error: count.is_none(), meta, enforce_index: None };
+        self.server_input(Input::Request { token, action: WriteRequest::ScaleJob(Box::new(request)) });
     }
 
     /// What became of a word on a count.
-    pub fn note_scaled(&mut self, token: u64, result: &Result<Done, Refusal>) -> Result<(), String> {
+    pub fn note_scaled(&mut self, token: u64, result: &Result<WriteReply, Refusal>) -> Result<(), String> {
         let Some(Asked { job, count, beyond }) = self.scalers.asked.remove(&token) else { return Ok(()) };
         match (result, count) {
             (Ok(_), None) => self.faults.fired("scaling event alone"),

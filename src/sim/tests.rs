@@ -236,7 +236,7 @@ fn broken_promises_are_found() {
         at: model::time::Wall::NEVER,
     };
     assert!(world.check_exits(0, &made_up).is_err(), "an exit of nobody");
-    assert!(world.answered(99, Ok(wire::request::Done::Nothing { index: 0 })).is_err(), "never asked");
+    assert!(world.answered(99, Ok(wire::request::WriteReply::Nothing { index: 0 })).is_err(), "never asked");
     let index = world.server.server.as_ref().map_or(0, |s| s.status().applied_index);
     world.check_server(&[]).expect("nothing is broken yet");
     *world.server.digests.get_mut(&index).expect("has a digest") ^= 1;

@@ -6,7 +6,7 @@ use super::disk::Counts;
 use super::world::World;
 use model::garbage::GarbageRules;
 use model::time::{Mono, Span};
-use state::local;
+use state::client_store;
 use state::store::Options;
 
 const NODES: usize = 3;
@@ -42,7 +42,7 @@ fn settled() -> World {
     world.server.options = Options::default();
     // and what has ended is kept as long
     world.server.garbage = GarbageRules::default();
-    world.nodes.iter_mut().for_each(|n| n.cache_bytes = local::CACHE_BYTES);
+    world.nodes.iter_mut().for_each(|n| n.cache_bytes = client_store::CACHE_BYTES);
     world.start_server().expect("a fresh disk opens");
     for n in 0..NODES {
         world.start_keeper(n);

@@ -19,8 +19,8 @@ use model::time::Span;
 use model::value::Value;
 use server::effects::Input;
 use std::collections::BTreeMap;
-use wire::ask::{NodeAsk, RestartScope};
-use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::client_rpc::{ClientRequest, RestartScope};
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 const JOBS: u64 = 8;
 const STORM_JOBS: u64 = 16;
@@ -208,13 +208,13 @@ impl World {
             return;
         };
         let ask = match draws.below(6) {
-            0 => NodeAsk::Restart { alloc, scope: RestartScope::Running },
-            1 => NodeAsk::Restart { alloc, scope: RestartScope::All },
-            2 => NodeAsk::Collect { alloc: Some(alloc) },
-            3 => NodeAsk::Collect { alloc: None },
+            0 => ClientRequest::Restart { alloc, scope: RestartScope::Running },
+            1 => ClientRequest::Restart { alloc, scope: RestartScope::All },
+            2 => ClientRequest::GarbageCollect { alloc: Some(alloc) },
+            3 => ClientRequest::GarbageCollect { alloc: None },
             _ => return,
         };
-        if matches!(ask, NodeAsk::Restart { .. }) {
+        if matches!(ask, ClientRequest::Restart { .. }) {
             self.restarted.insert(alloc);
         }
         self.note(|_| format!("user    asks node {n}: {ask:?}"));
@@ -244,7 +244,7 @@ impl World {
         let Some(action) = action else { return Ok(()) };
         // what HTTP leaves out gets its default on the way
         let left = match &action {
-            Action::RegisterJob { spec, .. } => Left::Spec(spec.clone()),
+            WriteRequest::RegisterJob { spec, .. } => Left::Spec(spec.clone()),
             _ => wish,
         };
         self.note(|_| format!("user    {token} {}", describe(&action)));
@@ -253,7 +253,7 @@ impl World {
         Ok(())
     }
 
-    pub fn answered(&mut self, token: u64, result: Result<Done, Refusal>) -> Result<(), String> {
+    pub fn answered(&mut self, token: u64, result: Result<WriteReply, Refusal>) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
         self.note_launch(token, &result);
         self.note_scaled(token, &result)?;
@@ -268,7 +268,7 @@ impl World {
         }
         self.respond(token, &result)?;
         match result {
-            Ok(Done::Job { .. }) => self.ledger.acknowledge(token),
+            Ok(WriteReply::Job { .. }) => self.ledger.acknowledge(token),
             // there was nothing to stop
             Ok(_) => self.ledger.refuse(token),
             Err(r) if r.kind == RefusalKind::Unavailable && !r.message.contains("disk") => {
@@ -292,7 +292,7 @@ impl World {
         let (token, left) = (self.workload.next_token, Left::Spec(Box::new(spec)));
         let mut action = action(&key, &left);
         // what a source costs depends on how long it is
-        if let Action::RegisterJob { submission, .. } = &mut action {
+        if let WriteRequest::RegisterJob { submission, .. } = &mut action {
             *submission = None;
         }
         self.ledger.asked(token, key, left);
@@ -300,12 +300,17 @@ impl World {
     }
 }
 
-fn action(job: &JobKey, wish: &Left) -> Action {
-    let stop = |purge| Action::DeregisterJob { job: job.clone(), purge, eval_priority: None, hurry: false };
+fn action(job: &JobKey, wish: &Left) -> WriteRequest {
+    let stop = |purge| WriteRequest::DeregisterJob {
+        job: job.clone(),
+        purge,
+        eval_priority: None,
+        no_shutdown_delay: false,
+    };
     match wish {
         Left::Nothing => stop(true),
         Left::Stopped => stop(false),
-        Left::Spec(spec) => Action::RegisterJob {
+        Left::Spec(spec) => WriteRequest::RegisterJob {
             spec: spec.clone(),
             enforce_index: None,
             eval_priority: None,
@@ -320,33 +325,33 @@ fn source_of(spec: &JobSpec) -> Submission {
     Submission { source: format!("{spec:?}"), format: "hcl2".into(), ..Submission::default() }
 }
 
-fn describe(action: &Action) -> String {
+fn describe(action: &WriteRequest) -> String {
     match action {
-        Action::RegisterJob { spec, .. } => {
+        WriteRequest::RegisterJob { spec, .. } => {
             let group = spec.groups.first();
             let args = group.and_then(|g| g.tasks.first()).and_then(|t| t.config.get("args"));
             format!("registers {} x{} {args:?}", spec.id, group.map_or(0, |g| g.count))
         }
-        Action::DeregisterJob { job, purge: true, .. } => format!("purges {}", job.id),
-        Action::DeregisterJob { job, .. } => format!("stops {}", job.id),
-        Action::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
-        Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
-        Action::EvaluateJob { .. }
-        | Action::ForceLaunch { .. }
-        | Action::DispatchJob { .. }
-        | Action::UpsertNodePool { .. }
-        | Action::DeleteNodePool { .. }
-        | Action::ConfigureScheduler { .. }
-        | Action::DeleteEvals { .. }
-        | Action::RevertJob { .. }
-        | Action::SetStability { .. }
-        | Action::EvaluateNode { .. }
-        | Action::ChangeNode { .. }
-        | Action::CollectGarbage
-        | Action::ScaleJob(_)
-        | Action::TagVersion { .. }
-        | Action::StopAlloc { .. }
-        | Action::StepDeployment { .. } => format!("{action:?}"),
+        WriteRequest::DeregisterJob { job, purge: true, .. } => format!("purges {}", job.id),
+        WriteRequest::DeregisterJob { job, .. } => format!("stops {}", job.id),
+        WriteRequest::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
+        WriteRequest::DeleteNamespace { name } => format!("deletes namespace {name}"),
+        WriteRequest::EvaluateJob { .. }
+        | WriteRequest::ForceLaunch { .. }
+        | WriteRequest::DispatchJob { .. }
+        | WriteRequest::UpsertNodePool { .. }
+        | WriteRequest::DeleteNodePool { .. }
+        | WriteRequest::ConfigureScheduler { .. }
+        | WriteRequest::DeleteEvals { .. }
+        | WriteRequest::RevertJob { .. }
+        | WriteRequest::SetStability { .. }
+        | WriteRequest::EvaluateNode { .. }
+        | WriteRequest::UpdateNode { .. }
+        | WriteRequest::CollectGarbage
+        | WriteRequest::ScaleJob(_)
+        | WriteRequest::TagVersion { .. }
+        | WriteRequest::StopAlloc { .. }
+        | WriteRequest::StepDeployment { .. } => format!("{action:?}"),
     }
 }
 

@@ -19,7 +19,7 @@ use model::random::Stream;
 use model::time::{Mono, Span, Wall};
 use server::effects::ScheduleTask;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::request::{Done, Refusal};
+use wire::request::{Refusal, WriteReply};
 use wire::rpc::Peer;
 
 /// 2026-01-01T00:00:00Z: where the world's true time begins.
@@ -111,7 +111,7 @@ pub enum Event {
     },
     Answer {
         token: u64,
-        result: Result<Done, Refusal>,
+        result: Result<WriteReply, Refusal>,
     },
 }
 

@@ -3,10 +3,10 @@
 //! Refuses to know what anyone does about it. After any fault that is not `Corrupt` redb refuses reads too: drop the
 //! store and open it again.
 
-use super::verified;
+use super::checksummed;
 use std::fmt;
 use std::io;
-use wire::record::Malformed;
+use wire::record::DecodeError;
 
 /// The environment's fault, never a caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Fault {
         let detail = Detail { message: error.to_string(), may_have_changed };
         match error {
             redb::Error::Io(e) if matches!(e.kind(), StorageFull | QuotaExceeded) => Fault::Full(detail),
-            error if verified::is_damage(&error) => Fault::Corrupt(detail),
+            error if checksummed::is_damage(&error) => Fault::Corrupt(detail),
             _ => Fault::Storage(detail),
         }
     }
@@ -75,8 +75,8 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-impl From<Malformed> for Fault {
-    fn from(e: Malformed) -> Fault {
+impl From<DecodeError> for Fault {
+    fn from(e: DecodeError) -> Fault {
         Fault::corrupt(e.to_string())
     }
 }
@@ -122,6 +122,6 @@ mod tests {
         assert!(matches!(Fault::from(damaged), Fault::Corrupt(_)));
         let eio = redb::StorageError::Io(io::Error::other("EIO"));
         assert!(matches!(Fault::from(eio), Fault::Storage(_)));
-        assert!(matches!(Fault::from(Malformed::Empty("job")), Fault::Corrupt(_)));
+        assert!(matches!(Fault::from(DecodeError::Empty("job")), Fault::Corrupt(_)));
     }
 }

@@ -18,11 +18,11 @@ const MOST_PARTS: usize = 64;
 
 /// What is to become of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    Stays,
-    Goes,
+pub enum GcDecision {
+    Keep,
+    Purge,
     /// It could go, but for the number of its parts, which first have to go one by one: from a job that nobody wants.
-    Stops,
+    StopFirst,
 }
 
 impl View {
@@ -30,7 +30,7 @@ impl View {
         read_holder(&self.rows, job)
     }
 
-    pub fn may_forget_alloc(
+    pub fn may_collect_alloc(
         &self,
         alloc: &Allocation,
         holder: Option<&Holder>,
@@ -39,19 +39,19 @@ impl View {
         alloc_goes(&self.rows, alloc, holder, before)
     }
 
-    pub fn may_forget_eval(&self, eval: &Evaluation, before: &Cutoffs) -> Result<bool, Fault> {
+    pub fn may_collect_eval(&self, eval: &Evaluation, before: &Cutoffs) -> Result<bool, Fault> {
         eval_goes(&self.rows, eval, before)
     }
 
-    pub fn may_forget_deployment(&self, deployment: &Deployment, before: &Cutoffs) -> Result<bool, Fault> {
+    pub fn may_collect_deployment(&self, deployment: &Deployment, before: &Cutoffs) -> Result<bool, Fault> {
         deployment_goes(&self.rows, deployment, before)
     }
 
-    pub fn fate_of(&self, job: &JobKey, before: &Cutoffs) -> Result<Fate, Fault> {
-        fate(&self.rows, job, before)
+    pub fn gc_decision(&self, job: &JobKey, before: &Cutoffs) -> Result<GcDecision, Fault> {
+        decision(&self.rows, job, before)
     }
 
-    pub fn may_forget_node(&self, id: NodeId, before: &Cutoffs) -> Result<bool, Fault> {
+    pub fn may_collect_node(&self, id: NodeId, before: &Cutoffs) -> Result<bool, Fault> {
         match view::read_node(&self.rows, id)? {
             Some(node) => node_goes(&self.rows, &node, before),
             None => Ok(false),
@@ -157,20 +157,22 @@ pub(super) fn node_goes(rows: &impl Rows, node: &Node, before: &Cutoffs) -> Resu
 }
 
 /// A service or system job only goes once it was stopped: what runs no more is still wanted.
-pub(super) fn fate(rows: &impl Rows, job: &JobKey, before: &Cutoffs) -> Result<Fate, Fault> {
+pub(super) fn decision(rows: &impl Rows, job: &JobKey, before: &Cutoffs) -> Result<GcDecision, Fault> {
     let bytes = tables::job_bytes(job);
-    let Some(row) = tables::get::<JobRow>(rows, &Part::Row.key(&bytes, &[]))? else { return Ok(Fate::Stays) };
+    let Some(row) = tables::get::<JobRow>(rows, &Part::Row.key(&bytes, &[]))? else {
+        return Ok(GcDecision::Keep);
+    };
     let newest = row.newest()?;
     let over = row.stop || matches!(row.job_type, JobType::Batch | JobType::Sysbatch);
     let dead = newest.status == JobStatus::Dead && row.live_allocs == 0;
     if !over || !dead || newest.submit_time > before.jobs || row.summary.children.are_alive() {
-        return Ok(Fate::Stays);
+        return Ok(GcDecision::Keep);
     }
     let mut parts = 0;
     for place in some_of(rows, Part::Eval, &bytes)? {
         let eval: Evaluation = tables::must_get(rows, &tables::eval_key(place))?;
         if !eval.status.is_terminal() || eval.modify_time > before.jobs {
-            return Ok(Fate::Stays);
+            return Ok(GcDecision::Keep);
         }
         parts += 1;
     }
@@ -178,15 +180,15 @@ pub(super) fn fate(rows: &impl Rows, job: &JobKey, before: &Cutoffs) -> Result<F
         let alloc: Allocation = tables::must_get(rows, &tables::alloc_key(place))?;
         let known = is_known(rows, alloc.node_id)?;
         if !has_ended(&alloc, known) || alloc.modify_time > before.jobs {
-            return Ok(Fate::Stays);
+            return Ok(GcDecision::Keep);
         }
         parts += 1;
     }
     parts += some_of(rows, Part::Deployment, &bytes)?.len();
     Ok(match parts > MOST_PARTS {
-        false => Fate::Goes,
-        true if row.stop => Fate::Stays,
-        true => Fate::Stops,
+        false => GcDecision::Purge,
+        true if row.stop => GcDecision::Keep,
+        true => GcDecision::StopFirst,
     })
 }
 

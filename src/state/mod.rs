@@ -8,22 +8,22 @@
 //! half visible; damaged rows are a `Fault`, never a panic.
 
 pub mod apply;
-pub mod batch;
 #[cfg(any(test, feature = "testing"))]
 pub mod check;
 mod checksum;
+pub mod checksummed;
+pub mod client_store;
 mod family;
 pub mod fault;
 pub mod garbage;
-pub mod heads;
-pub mod local;
+pub mod job_headers;
+pub mod log_batch;
 mod operating;
 mod scaling;
-pub mod segments;
 pub mod store;
 pub mod tables;
-pub mod verified;
 pub mod view;
+pub mod wal;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;

@@ -1,8 +1,8 @@
 //! Small valid jobs, nodes, evaluations and allocations for tests, and a region of one store to run commands in.
 //! Refuses to know what any test wants of them: each changes what it cares about.
 
-use super::batch::LogBatch;
-use super::store::{Committed, Media, Options, Outcome, Store};
+use super::log_batch::LogBatch;
+use super::store::{ApplyResult, Committed, Options, Store, StoreFiles};
 use super::view::View;
 use model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
 use model::claims::{GroupAsks, NodeOffers, TaskAsks};
@@ -19,7 +19,7 @@ use model::task::{TaskPhase, TaskState};
 use model::time::{Span, Wall};
 use redb::backends::InMemoryBackend;
 use std::collections::BTreeMap;
-use wire::command::{AllocUpdate, Command, RegisterJob};
+use wire::command::{AllocUpdate, Command, RegisterJobCommand};
 use wire::record;
 
 pub const AT: Wall = Wall(1_700_000_000_000_000_000);
@@ -198,17 +198,21 @@ pub fn register(spec: JobSpec, eval: Option<Evaluation>) -> Command {
 }
 
 /// Whatever the job's index, without a text, of a server that keeps six versions.
-pub fn registration(spec: JobSpec, eval: Option<Evaluation>) -> RegisterJob {
+pub fn registration(spec: JobSpec, eval: Option<Evaluation>) -> RegisterJobCommand {
     let (submission, tracked_versions) = (None, 6);
     let (enforce_index, preserve_counts) = (None, false);
-    RegisterJob { spec, enforce_index, preserve_counts, submission, eval, tracked_versions, at: AT }
+    RegisterJobCommand { spec, enforce_index, preserve_counts, submission, eval, tracked_versions, at: AT }
 }
 
 /// As `register`, with a text, of a server that keeps so many versions.
 pub fn submit(spec: JobSpec, source: &str, tracked_versions: u32) -> Command {
     let submission = Submission { source: source.into(), format: "hcl2".into(), ..Submission::default() };
     let plain = registration(spec, None);
-    Command::RegisterJob(Box::new(RegisterJob { submission: Some(submission), tracked_versions, ..plain }))
+    Command::RegisterJob(Box::new(RegisterJobCommand {
+        submission: Some(submission),
+        tracked_versions,
+        ..plain
+    }))
 }
 
 /// A namespace with that description.
@@ -256,9 +260,9 @@ pub fn log_batch() -> LogBatch {
 }
 
 /// Empty media for a store.
-pub fn in_memory() -> Media<InMemoryBackend> {
+pub fn in_memory() -> StoreFiles<InMemoryBackend> {
     let memory = InMemoryBackend::new;
-    Media { state: memory(), log: [Box::new(memory()), Box::new(memory())] }
+    StoreFiles { state: memory(), log: [Box::new(memory()), Box::new(memory())] }
 }
 
 /// One store that commits and applies each command at once.
@@ -274,7 +278,7 @@ impl Default for Region {
 }
 
 impl Region {
-    pub fn run(&mut self, command: &Command) -> Outcome {
+    pub fn run(&mut self, command: &Command) -> ApplyResult {
         let index = self.store.applied() + 1;
         let bytes = record::encode(command);
         let batch = LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() };

@@ -6,22 +6,22 @@
 //! fleet of one index. After a fault the store is to be dropped and opened again.
 
 use super::apply::{self, Applying, FleetEdit};
-use super::batch::{LogBatch, Replay};
+use super::checksummed;
 use super::fault::Fault;
-use super::segments::{Found, Medium, Segments};
+use super::log_batch::{LogBatch, Replay};
 use super::tables::{self, Applied, BOOK, FORMAT, Kind, Region, STATE};
-use super::verified;
 use super::view::{self, View};
+use super::wal::{Wal, WalContents, WalFile};
 use model::alloc::Allocation;
 use model::id::{NodeId, Uuid};
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError};
-use scheduler::fleet::{Fleet, Snapshot};
+use scheduler::fleet::{Fleet, FleetSnapshot};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wire::change::Change;
 use wire::event::Events;
 use wire::record;
-use wire::request::{Done, Refusal};
+use wire::request::{Refusal, WriteReply};
 
 /// Turns that change more rows by themselves than are to be put off are saved this many at a time: saving is to stay the
 /// smaller part of the work.
@@ -63,9 +63,9 @@ impl Options {
 }
 
 /// Where a store lies.
-pub struct Media<S> {
+pub struct StoreFiles<S> {
     pub state: S,
-    pub log: [Medium; 2],
+    pub log: [WalFile; 2],
 }
 
 /// What a store held when it was opened.
@@ -104,9 +104,9 @@ pub struct Committed<'a> {
 
 /// What became of one entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct ApplyResult {
     pub index: u64,
-    pub reply: Result<Done, Refusal>,
+    pub reply: Result<WriteReply, Refusal>,
     pub changes: Vec<Change>,
     /// `None`: nothing that has events changed.
     pub events: Option<Events>,
@@ -156,7 +156,7 @@ impl<E: Into<Fault>> From<E> for OpenError {
 /// Owns the database and the log. One per data directory.
 pub struct Store {
     shared: Arc<Shared>,
-    log: Segments,
+    log: Wal,
     options: Options,
     /// What a new segment of the log begins with.
     book: LogBatch,
@@ -186,7 +186,7 @@ struct Shared {
 /// What goes with the rows of a view.
 struct Published {
     applied: Applied,
-    fleet: Snapshot,
+    fleet: FleetSnapshot,
 }
 
 impl Store {
@@ -199,19 +199,19 @@ impl Store {
     /// A database whose creation was cut off never acknowledged anything: the caller
     /// may remove a file that was never opened before and that does not open now.
     pub fn open<S: StorageBackend>(
-        media: Media<S>,
+        media: StoreFiles<S>,
         options: Options,
     ) -> Result<(Store, Recovered), OpenError> {
         let database = open_database(media.state, options).map_err(Fault::from)?;
         let (log, found) = match format_of(&database)? {
             // the log first: a database that says what it is has one
             None => {
-                let log = Segments::create(media.log, 0, &record::encode(&LogBatch::default()));
+                let log = Wal::create(media.log, 0, &record::encode(&LogBatch::default()));
                 let log = log.map_err(Fault::of_log)?;
                 create(&database)?;
-                (log, Found::default())
+                (log, WalContents::default())
             }
-            Some(FORMAT) => Segments::open(media.log).map_err(Fault::of_log)?,
+            Some(FORMAT) => Wal::open(media.log).map_err(Fault::of_log)?,
             Some(found) => return Err(OpenError::Format { found, known: FORMAT }),
         };
         let (recovered, applied, last_before) = recover(&database, found)?;
@@ -296,7 +296,7 @@ impl Store {
 
     /// ONE commit that is not durable by itself. A refused command is an outcome; one that cannot be read is a fault,
     /// and then nothing of `entries` is applied.
-    pub fn apply(&mut self, entries: &[Committed<'_>]) -> Result<Vec<Outcome>, Fault> {
+    pub fn apply(&mut self, entries: &[Committed<'_>]) -> Result<Vec<ApplyResult>, Fault> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -369,7 +369,7 @@ fn open_database(backend: impl StorageBackend, options: Options) -> Result<Datab
     if options.unverified {
         return redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(backend);
     }
-    verified::open(backend, options.cache_bytes)
+    checksummed::open(backend, options.cache_bytes)
 }
 
 /// `None`: nothing was ever written.
@@ -396,7 +396,7 @@ fn create(database: &Database) -> Result<(), Fault> {
 }
 
 /// What the log and the database say together, and the last index in the segment before the one that is written.
-fn recover(database: &Database, found: Found) -> Result<(Recovered, Applied, u64), Fault> {
+fn recover(database: &Database, found: WalContents) -> Result<(Recovered, Applied, u64), Fault> {
     let transaction = database.begin_read()?;
     let applied: Applied =
         tables::get(&transaction.open_table(BOOK)?, tables::BOOK_APPLIED)?.unwrap_or_default();

@@ -18,8 +18,8 @@ use model::node::Node;
 use model::scheduling::Scheduling;
 use model::submission::Submission;
 use redb::ReadOnlyTable;
-use scheduler::View as SchedulerView;
-use scheduler::fleet::Snapshot;
+use scheduler::SchedulerState;
+use scheduler::fleet::FleetSnapshot;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use wire::record::{self, Record};
@@ -40,7 +40,7 @@ pub enum Table {
 pub struct View {
     pub(super) rows: ReadOnlyTable<&'static [u8], &'static [u8]>,
     pub(super) applied: Applied,
-    fleet: Snapshot,
+    fleet: FleetSnapshot,
     fault: OnceLock<Fault>,
 }
 
@@ -54,7 +54,7 @@ impl View {
     pub(super) fn new(
         rows: ReadOnlyTable<&'static [u8], &'static [u8]>,
         applied: Applied,
-        fleet: Snapshot,
+        fleet: FleetSnapshot,
     ) -> View {
         View { rows, applied, fleet, fault: OnceLock::new() }
     }
@@ -97,11 +97,11 @@ impl View {
 /// The scheduler's half.
 impl View {
     /// Every node with what is used of it, at the same index.
-    pub fn fleet(&self) -> &Snapshot {
+    pub fn fleet(&self) -> &FleetSnapshot {
         &self.fleet
     }
 
-    /// The first fault that a read through `scheduler::View` met. If there is one, what was decided on this view is
+    /// The first fault that a read through `scheduler::SchedulerState` met. If there is one, what was decided on this view is
     /// worth nothing.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.get()
@@ -116,7 +116,7 @@ impl View {
     }
 }
 
-impl SchedulerView for View {
+impl SchedulerState for View {
     fn index(&self) -> u64 {
         View::index(self)
     }
@@ -129,17 +129,17 @@ impl SchedulerView for View {
         self.or_remember(self.job_spec(key, create_index, version))
     }
 
-    fn allocs_of(&self, key: &JobKey) -> Vec<Allocation> {
+    fn allocs_by_job(&self, key: &JobKey) -> Vec<Allocation> {
         let mut allocs = self.or_remember(self.allocs_of_job(key));
         allocs.sort_unstable_by_key(|a| a.id);
         allocs
     }
 
-    fn allocs_on(&self, node: NodeId) -> Vec<Allocation> {
+    fn allocs_by_node(&self, node: NodeId) -> Vec<Allocation> {
         self.or_remember(self.allocs_of_node(node))
     }
 
-    fn allocs_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
+    fn allocs_up_to_priority(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
         self.or_remember(self.each_alloc_up_to(priority, each));
     }
 

@@ -21,7 +21,7 @@ pub enum Change {
     /// How the scheduler is to work.
     Scheduler,
     /// Deleted, as it was.
-    EvalGone(Box<Evaluation>),
+    EvalDeleted(Box<Evaluation>),
     /// Created, moved on, counted anew, or gone with its job.
     Deployment(DeploymentChange),
 }

@@ -1,12 +1,12 @@
 //! Replicated commands: what raft orders and `state` applies. Everything that is random or depends on a clock was
 //! decided by the proposer, so that applying is deterministic. Append only: the position of a variant is its number.
 
-use crate::request::ScaleWish;
+use crate::request::ScaleRequest;
 use model::alloc::{ClientStatus, Transition};
 use model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
 use model::drain::Drain;
 use model::eval::Evaluation;
-use model::family::dispatch::Wish;
+use model::family::dispatch::DispatchRequest;
 use model::garbage::{Cutoffs, Garbage};
 use model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
 use model::job::JobSpec;
@@ -28,9 +28,15 @@ pub enum Command {
     /// The first entry of a region: who it is.
     Init { region_id: Uuid, at: Wall },
     /// A job and its evaluation in one entry. An unchanged spec makes no version; the evaluation is stored all the same.
-    RegisterJob(Box<RegisterJob>),
-    /// A version with `stop` set. `hurry`: no end of an allocation that there is waits for anybody's `shutdown_delay`.
-    StopJob { job: JobKey, hurry: bool, eval: Option<Box<Evaluation>>, tracked_versions: u32, at: Wall },
+    RegisterJob(Box<RegisterJobCommand>),
+    /// A version with `stop` set. `no_shutdown_delay`: no end of an allocation that there is waits for anybody's `shutdown_delay`.
+    StopJob {
+        job: JobKey,
+        no_shutdown_delay: bool,
+        eval: Option<Box<Evaluation>>,
+        tracked_versions: u32,
+        at: Wall,
+    },
     /// Removes a job with its allocations and versions.
     PurgeJob { job: JobKey, eval: Option<Box<Evaluation>>, at: Wall },
     /// A client's description of its machine. Of a known node only the description changes.
@@ -71,13 +77,13 @@ pub enum Command {
     /// What servers ask of allocations beyond running or stopping, with the evaluations that see to it.
     UpdateTransitions { allocs: Vec<(AllocId, Transition)>, evals: Vec<Evaluation>, at: Wall },
     /// What a user wants of a node.
-    ChangeNode { node: NodeId, wish: NodeWish, evals: Vec<Evaluation>, at: Wall },
+    UpdateNode { node: NodeId, request: NodeUpdateRequest, evals: Vec<Evaluation>, at: Wall },
     /// How drains go on, with the evaluations that move what is to leave.
-    AdvanceDrains { steps: Vec<DrainStep>, evals: Vec<Evaluation>, at: Wall },
+    AdvanceDrains { steps: Vec<DrainProgress>, evals: Vec<Evaluation>, at: Wall },
     /// Moves a deployment on, with the evaluation that goes on from there.
-    StepDeployment(Box<StepDeployment>),
+    StepDeployment(Box<StepDeploymentCommand>),
     /// A job gets the spec of one of its older versions once more.
-    RevertJob(Box<RevertJob>),
+    RevertJob(Box<RevertJobCommand>),
     /// Whether a version is one to come back to.
     SetStability { job: JobKey, version: u64, stable: bool },
     /// `cas`: nothing changes unless the present settings have this modify index.
@@ -89,15 +95,15 @@ pub enum Command {
     /// Refused while nodes are in it, or jobs in it are not dead.
     DeleteNodePool { name: String },
     /// What has ended and is old goes, if that is still so.
-    Collect(Box<Collect>),
+    CollectGarbage(Box<CollectGarbageCommand>),
     /// A periodic job makes a child.
-    LaunchJob(Box<LaunchJob>),
+    LaunchJob(Box<LaunchJobCommand>),
     /// A parameterized job makes a child, unless the token has made one.
-    DispatchJob(Box<DispatchJob>),
+    DispatchJob(Box<DispatchJobCommand>),
     /// A group gets another count, or an event alone.
-    ScaleJob(Box<ScaleJob>),
+    ScaleJob(Box<ScaleJobCommand>),
     /// A version gets a name, or a name is taken back.
-    TagVersion(Box<TagVersion>),
+    TagVersion(Box<TagVersionCommand>),
 }
 
 impl Command {
@@ -125,12 +131,12 @@ impl Command {
                 }
             },
             Command::UpdateTransitions { .. } => "AllocationUpdateDesiredStatus",
-            Command::ChangeNode { wish: NodeWish::Eligible(_), .. } => "NodeEligibility",
-            Command::ChangeNode { wish: NodeWish::Purge, .. } => "NodeDeregistration",
-            Command::ChangeNode { .. } | Command::AdvanceDrains { .. } => "NodeDrain",
+            Command::UpdateNode { request: NodeUpdateRequest::Eligible(_), .. } => "NodeEligibility",
+            Command::UpdateNode { request: NodeUpdateRequest::Purge, .. } => "NodeDeregistration",
+            Command::UpdateNode { .. } | Command::AdvanceDrains { .. } => "NodeDrain",
             Command::UpsertNodePool { .. } => "NodePoolUpserted",
             Command::DeleteNodePool { .. } => "NodePoolDeleted",
-            Command::Collect(order) => match &order.garbage {
+            Command::CollectGarbage(order) => match &order.garbage {
                 Garbage::Jobs(_) => "JobBatchDeregistered",
                 Garbage::Stop(_) => "JobDeregistered",
                 Garbage::Nodes(_) => "NodeDeregistration",
@@ -149,7 +155,7 @@ impl Command {
 
 /// Encoded by position: append only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NodeWish {
+pub enum NodeUpdateRequest {
     /// Whether new work may be placed there.
     Eligible(bool),
     /// All work is to leave, at the latest after `deadline`: zero is never, less is at once.
@@ -166,21 +172,27 @@ pub enum NodeWish {
     Purge,
 }
 
-impl NodeWish {
+impl NodeUpdateRequest {
     /// From then on work may be placed there, if the node is ready.
     pub fn opens(&self) -> bool {
-        matches!(self, NodeWish::Eligible(true) | NodeWish::EndDrain { mark_eligible: true, .. })
+        matches!(
+            self,
+            NodeUpdateRequest::Eligible(true) | NodeUpdateRequest::EndDrain { mark_eligible: true, .. }
+        )
     }
 
     /// From then on nothing may be placed there.
     pub fn closes(&self) -> bool {
-        matches!(self, NodeWish::Eligible(false) | NodeWish::Drain { .. } | NodeWish::Purge)
+        matches!(
+            self,
+            NodeUpdateRequest::Eligible(false) | NodeUpdateRequest::Drain { .. } | NodeUpdateRequest::Purge
+        )
     }
 }
 
 /// How the drain of one node goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DrainStep {
+pub struct DrainProgress {
     pub node: NodeId,
     /// As it was when this was decided: one that has changed meanwhile does not go on by it.
     pub drain: Drain,
@@ -190,7 +202,7 @@ pub struct DrainStep {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RegisterJob {
+pub struct RegisterJobCommand {
     pub spec: JobSpec,
     /// `Some(0)`: must not exist; `Some(n)`: must exist with this `job_modify_index`.
     pub enforce_index: Option<u64>,
@@ -205,7 +217,7 @@ pub struct RegisterJob {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepDeployment {
+pub struct StepDeploymentCommand {
     pub deployment: DeploymentId,
     pub step: DeploymentStep,
     pub eval: Option<Evaluation>,
@@ -215,7 +227,7 @@ pub struct StepDeployment {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RevertJob {
+pub struct RevertJobCommand {
     pub job: JobKey,
     pub version: u64,
     /// The job must be of this version.
@@ -227,7 +239,7 @@ pub struct RevertJob {
 
 /// A bounded number of things to be forgotten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collect {
+pub struct CollectGarbageCommand {
     pub garbage: Garbage,
     pub before: Cutoffs,
     /// How many of the newest versions stay listed, if a job gets another.
@@ -236,7 +248,7 @@ pub struct Collect {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LaunchJob {
+pub struct LaunchJobCommand {
     pub job: JobKey,
     /// The moment that the child is named after.
     pub moment: Wall,
@@ -250,23 +262,23 @@ pub struct LaunchJob {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DispatchJob {
-    pub wish: Wish,
+pub struct DispatchJobCommand {
+    pub request: DispatchRequest,
     /// The child's evaluation. The child is named after it.
     pub eval: EvalId,
     pub at: Wall,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScaleJob {
-    pub wish: ScaleWish,
+pub struct ScaleJobCommand {
+    pub request: ScaleRequest,
     pub eval: Option<Evaluation>,
     pub tracked_versions: u32,
     pub at: Wall,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TagVersion {
+pub struct TagVersionCommand {
     pub job: JobKey,
     pub name: String,
     /// `None`: the newest.

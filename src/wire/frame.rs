@@ -1,6 +1,6 @@
 //! A frame: one message between peers. `D`, protocol version, kind, request id (8 bytes, little endian), then a record.
 
-use super::record::{self, Malformed};
+use super::record::{self, DecodeError};
 use super::rpc::{NodeReply, NodeRequest};
 
 const MAGIC: u8 = b'D';
@@ -38,27 +38,27 @@ pub fn encode(frame: &Frame) -> Vec<u8> {
     out
 }
 
-pub fn decode(bytes: &[u8]) -> Result<Frame, Malformed> {
+pub fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
     const NAME: &str = "frame";
     if bytes.len() > MAX_FRAME_BYTES {
-        return Err(Malformed::TooLong { name: NAME, bytes: bytes.len(), limit: MAX_FRAME_BYTES });
+        return Err(DecodeError::TooLong { name: NAME, bytes: bytes.len(), limit: MAX_FRAME_BYTES });
     }
     let Some((&[magic, version, kind, a, b, c, d, e, f, g, h], body)) =
         bytes.split_first_chunk::<HEADER_BYTES>()
     else {
-        return Err(Malformed::Body(NAME));
+        return Err(DecodeError::Body(NAME));
     };
     if magic != MAGIC {
-        return Err(Malformed::Body(NAME));
+        return Err(DecodeError::Body(NAME));
     }
     if version != PROTOCOL {
-        return Err(Malformed::Version { name: NAME, found: version, known: PROTOCOL });
+        return Err(DecodeError::Version { name: NAME, found: version, known: PROTOCOL });
     }
     let body = match kind {
         0 => Body::Request(record::decode(body)?),
         1 => Body::Reply(record::decode(body)?),
         2 => Body::Raft(body.to_vec()),
-        _ => return Err(Malformed::Body(NAME)),
+        _ => return Err(DecodeError::Body(NAME)),
     };
     Ok(Frame { request: u64::from_le_bytes([a, b, c, d, e, f, g, h]), body })
 }
@@ -92,6 +92,6 @@ mod tests {
                 assert!(decode(&damaged).is_err());
             }
         }
-        assert!(matches!(decode(&vec![0; MAX_FRAME_BYTES + 1]), Err(Malformed::TooLong { .. })));
+        assert!(matches!(decode(&vec![0; MAX_FRAME_BYTES + 1]), Err(DecodeError::TooLong { .. })));
     }
 }

@@ -1,7 +1,7 @@
 //! What holds of any bytes that are taken for a record.
 
 use super::record::{Record, decode, encode};
-use super::{ask, command, keeper, request, rpc};
+use super::{client_rpc, command, keeper, request, rpc};
 use model::{alloc, eval, job, key, namespace, node, submission};
 
 /// By the first byte.
@@ -18,11 +18,11 @@ const KINDS: [fn(&[u8]); 20] = [
     again::<command::Command>,
     again::<rpc::NodeRequest>,
     again::<rpc::NodeReply>,
-    again::<ask::NodeAsk>,
-    again::<ask::NodeAnswer>,
-    again::<ask::Piece>,
-    again::<ask::SessionInput>,
-    again::<ask::SessionOutput>,
+    again::<client_rpc::ClientRequest>,
+    again::<client_rpc::ClientReply>,
+    again::<client_rpc::StreamFrame>,
+    again::<client_rpc::SessionInput>,
+    again::<client_rpc::SessionOutput>,
     again::<request::Refusal>,
     again::<keeper::Command>,
     again::<keeper::Event>,

@@ -5,19 +5,19 @@
 //! only ever appended to; every stored or sent record starts with its schema version; decoding never panics and never
 //! allocates more than a small multiple of its input.
 
-pub mod ask;
 pub mod change;
+pub mod client_rpc;
 pub mod command;
 pub mod event;
-pub mod figures;
 pub mod frame;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+pub mod job_plan;
 pub mod keeper;
-pub mod measured;
+pub mod metrics;
 pub mod record;
-pub mod rehearsal;
 pub mod request;
+pub mod resource_usage;
 pub mod rpc;
 pub mod status;
 pub mod why;

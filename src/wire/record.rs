@@ -14,13 +14,13 @@ pub trait Record: Serialize + DeserializeOwned {
     const VERSION: u8;
 
     /// Reads the body of an older version, from 1 to the one before `VERSION`.
-    fn upgrade(version: u8, _body: &[u8]) -> Result<Self, Malformed> {
+    fn upgrade(version: u8, _body: &[u8]) -> Result<Self, DecodeError> {
         Err(unknown::<Self>(version))
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Malformed {
+pub enum DecodeError {
     Empty(&'static str),
     /// Written by a newer build, or by one too old to upgrade from.
     Version {
@@ -37,25 +37,25 @@ pub enum Malformed {
     },
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Malformed::Empty(name) => write!(f, "{name}: no bytes"),
-            Malformed::Version { name, found, known } => {
+            DecodeError::Empty(name) => write!(f, "{name}: no bytes"),
+            DecodeError::Version { name, found, known } => {
                 write!(
                     f,
                     "{name}: written in version {found}, this build reads up to {known}; use a build that knows it"
                 )
             }
-            Malformed::Body(name) => write!(f, "{name}: the bytes are damaged or of another kind"),
-            Malformed::TooLong { name, bytes, limit } => {
+            DecodeError::Body(name) => write!(f, "{name}: the bytes are damaged or of another kind"),
+            DecodeError::TooLong { name, bytes, limit } => {
                 write!(f, "{name}: {bytes} bytes, at most {limit} are allowed")
             }
         }
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for DecodeError {}
 
 /// The version byte, then postcard.
 pub fn encode<R: Record>(record: &R) -> Vec<u8> {
@@ -69,8 +69,8 @@ fn encoded(name: &str, bytes: postcard::Result<Vec<u8>>) -> Vec<u8> {
     bytes.unwrap_or_else(|e| panic!("{name}: a record of ours cannot be encoded: {e}"))
 }
 
-pub fn decode<R: Record>(bytes: &[u8]) -> Result<R, Malformed> {
-    let (&version, body) = bytes.split_first().ok_or(Malformed::Empty(R::NAME))?;
+pub fn decode<R: Record>(bytes: &[u8]) -> Result<R, DecodeError> {
+    let (&version, body) = bytes.split_first().ok_or(DecodeError::Empty(R::NAME))?;
     match version {
         0 => Err(unknown::<R>(version)),
         _ if version == R::VERSION => self::body(R::NAME, body),
@@ -80,24 +80,24 @@ pub fn decode<R: Record>(bytes: &[u8]) -> Result<R, Malformed> {
 }
 
 /// What an `upgrade` says of a version that it does not know.
-pub fn unknown<R: Record>(found: u8) -> Malformed {
-    Malformed::Version { name: R::NAME, found, known: R::VERSION }
+pub fn unknown<R: Record>(found: u8) -> DecodeError {
+    DecodeError::Version { name: R::NAME, found, known: R::VERSION }
 }
 
 /// What postcard wrote, to its last byte.
-pub fn body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, Malformed> {
+pub fn body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, DecodeError> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
-        _ => Err(Malformed::Body(name)),
+        _ => Err(DecodeError::Body(name)),
     }
 }
 
 /// How the current version of a record begins, without looking at the rest. `None`: it is of another version.
-pub fn beginning<'a, R: Record, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Option<T>, Malformed> {
+pub fn beginning<'a, R: Record, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Option<T>, DecodeError> {
     match bytes.split_first() {
         Some((&version, body)) if version == R::VERSION => match postcard::take_from_bytes(body) {
             Ok((value, _)) => Ok(Some(value)),
-            Err(_) => Err(Malformed::Body(R::NAME)),
+            Err(_) => Err(DecodeError::Body(R::NAME)),
         },
         _ => Ok(None),
     }
@@ -129,11 +129,11 @@ records! {
     model::node::Node = "node" 1;
     super::rpc::NodeRequest = "node request" 1;
     NodeReply = "node reply" 1;
-    super::ask::NodeAsk = "node ask" 1;
-    super::ask::NodeAnswer = "node answer" 1;
-    super::ask::Piece = "piece" 1;
-    super::ask::SessionInput = "session input" 1;
-    super::ask::SessionOutput = "session output" 1;
+    super::client_rpc::ClientRequest = "node ask" 1;
+    super::client_rpc::ClientReply = "node answer" 1;
+    super::client_rpc::StreamFrame = "piece" 1;
+    super::client_rpc::SessionInput = "session input" 1;
+    super::client_rpc::SessionOutput = "session output" 1;
     super::request::Refusal = "refusal" 1;
     super::keeper::Command = "keeper command" 1;
     super::keeper::Event = "keeper event" 1;
@@ -152,14 +152,14 @@ mod tests {
         let summary = JobSummary { create_index: 7, ..JobSummary::default() };
         let bytes = encode(&summary);
         assert_eq!(decode(&bytes), Ok(summary));
-        assert_eq!(decode::<JobSummary>(&[]), Err(Malformed::Empty("job summary")));
+        assert_eq!(decode::<JobSummary>(&[]), Err(DecodeError::Empty("job summary")));
         let mut newer = bytes.clone();
         newer[0] = 9;
-        assert!(matches!(decode::<JobSummary>(&newer), Err(Malformed::Version { found: 9, .. })));
+        assert!(matches!(decode::<JobSummary>(&newer), Err(DecodeError::Version { found: 9, .. })));
         let mut longer = bytes.clone();
         longer.push(0);
-        assert_eq!(decode::<JobSummary>(&longer), Err(Malformed::Body("job summary")));
-        assert_eq!(decode::<JobSummary>(&bytes[..bytes.len() - 1]), Err(Malformed::Body("job summary")));
+        assert_eq!(decode::<JobSummary>(&longer), Err(DecodeError::Body("job summary")));
+        assert_eq!(decode::<JobSummary>(&bytes[..bytes.len() - 1]), Err(DecodeError::Body("job summary")));
     }
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct PetV1 {
@@ -187,7 +187,7 @@ mod tests {
         const NAME: &'static str = "pet";
         const VERSION: u8 = 2;
 
-        fn upgrade(version: u8, body: &[u8]) -> Result<Pet, Malformed> {
+        fn upgrade(version: u8, body: &[u8]) -> Result<Pet, DecodeError> {
             match version {
                 1 => super::body::<PetV1>(Pet::NAME, body).map(Pet::from),
                 _ => Err(unknown::<Pet>(version)),
@@ -205,11 +205,11 @@ mod tests {
         assert_eq!(second, b"\x02\x06Tweety\x02");
         assert_eq!(decode(&second), Ok(Pet { name: "Tweety".into(), legs: 2 }));
         let refused = decode::<PetV1>(&second).expect_err("an older build does not know it");
-        assert_eq!(refused, Malformed::Version { name: "pet", found: 2, known: 1 });
+        assert_eq!(refused, DecodeError::Version { name: "pet", found: 2, known: 1 });
         assert!(refused.to_string().contains("use a build that knows it"), "{refused}");
 
         let longer = [first.as_slice(), &[0]].concat();
-        assert_eq!(decode::<Pet>(&longer), Err(Malformed::Body("pet")), "more than the first version had");
+        assert_eq!(decode::<Pet>(&longer), Err(DecodeError::Body("pet")), "more than the first version had");
         assert_eq!(decode::<Pet>(b"\x00\x03Rex"), Err(unknown::<Pet>(0)), "there never was a version 0");
     }
 

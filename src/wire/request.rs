@@ -1,8 +1,8 @@
 //! What an API asks of the servers, what they answer, and how they refuse.
 
-use crate::command::NodeWish;
+use crate::command::NodeUpdateRequest;
 use model::alloc::Transition;
-use model::family::dispatch::Wish;
+use model::family::dispatch::DispatchRequest;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::job::JobSpec;
 use model::namespace::NamespaceSpec;
@@ -17,7 +17,7 @@ use std::fmt;
 
 /// A write. Reads never come this way: they use a view of the state.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum WriteRequest {
     /// `spec` is canonical and valid by itself; the servers check it against the region.
     RegisterJob {
         spec: Box<JobSpec>,
@@ -45,7 +45,7 @@ pub enum Action {
         purge: bool,
         eval_priority: Option<i64>,
         /// Nobody's `shutdown_delay` is waited for. Not with `purge`: nodes are only told that it is gone.
-        hurry: bool,
+        no_shutdown_delay: bool,
     },
     /// Sound by itself.
     UpsertNamespace {
@@ -79,7 +79,7 @@ pub enum Action {
         transition: Transition,
     },
     /// Gives a group another count, or says of it what is to be remembered.
-    ScaleJob(Box<ScaleWish>),
+    ScaleJob(Box<ScaleRequest>),
     /// Names a version, the newest unless it is said; without a description the name is taken back.
     TagVersion {
         job: JobKey,
@@ -93,7 +93,7 @@ pub enum Action {
     },
     /// Sound by itself.
     DispatchJob {
-        wish: Box<Wish>,
+        request: Box<DispatchRequest>,
     },
     /// Looks at a job again: an evaluation, and nothing else changes, unless what has failed is to be placed again now.
     EvaluateJob {
@@ -104,19 +104,19 @@ pub enum Action {
     EvaluateNode {
         node: NodeId,
     },
-    ChangeNode {
+    UpdateNode {
         node: NodeId,
-        wish: NodeWish,
+        request: NodeUpdateRequest,
     },
     /// A user's word on a deployment.
     StepDeployment {
         deployment: DeploymentId,
-        step: DeploymentWish,
+        step: DeploymentRequest,
     },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScaleWish {
+pub struct ScaleRequest {
     pub job: JobKey,
     pub group: String,
     /// Not negative. `None`: there is only something to be said.
@@ -130,7 +130,7 @@ pub struct ScaleWish {
 
 /// What a user may want of a deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeploymentWish {
+pub enum DeploymentRequest {
     Pause,
     Resume,
     Fail,
@@ -146,7 +146,7 @@ pub enum DeploymentWish {
 
 /// Given once the change is durable and applied. `index` is the change's place in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum WriteReply {
     Job {
         eval: Option<EvalId>,
         job_modify_index: u64,
@@ -195,14 +195,16 @@ pub enum Done {
     },
 }
 
-impl Done {
+impl WriteReply {
     pub fn index(&self) -> u64 {
         match self {
-            Done::Job { index, .. } | Done::Nothing { index } | Done::Written { index } => *index,
-            Done::Evals { index, .. } | Done::Deployment { index, .. } => *index,
-            Done::Dispatched { index, .. } => *index,
-            Done::SchedulerConfig { index, .. } | Done::Deleted { index, .. } => *index,
-            Done::Tagged { index, .. } => *index,
+            WriteReply::Job { index, .. } | WriteReply::Nothing { index } | WriteReply::Written { index } => {
+                *index
+            }
+            WriteReply::Evals { index, .. } | WriteReply::Deployment { index, .. } => *index,
+            WriteReply::Dispatched { index, .. } => *index,
+            WriteReply::SchedulerConfig { index, .. } | WriteReply::Deleted { index, .. } => *index,
+            WriteReply::Tagged { index, .. } => *index,
         }
     }
 }

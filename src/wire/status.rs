@@ -1,6 +1,6 @@
 //! What a server's turn publishes for readers: one immutable value, replaced whole.
 
-use super::measured::Measured;
+use super::metrics::MetricsSnapshot;
 use model::id::Uuid;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct ServerStatus {
     pub voters: Vec<u64>,
     pub broker: BrokerStatus,
     /// Up to a second old.
-    pub measured: Arc<Measured>,
+    pub measured: Arc<MetricsSnapshot>,
     /// Why writes are refused at present, if they are.
     pub storage_fault: Option<String>,
 }

@@ -21,7 +21,7 @@ pub struct Why {
     /// For an allocation that was placed: the best nodes as they were then, best first.
     pub then: Vec<(NodeScore, String)>,
     /// How it came to be so, oldest first.
-    pub history: Vec<Link>,
+    pub history: Vec<HistoryEntry>,
     /// The index of the state that was read.
     pub index: u64,
 }
@@ -86,7 +86,7 @@ pub struct Missing {
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct HistoryEntry {
     pub at: Wall,
     /// `job`, `evaluation`, `plan`, `deployment`, `node`, `allocation` or `task`.
     pub kind: &'static str,

@@ -9,9 +9,9 @@ use model::preference::{Affinity, Spread};
 use model::random::mix;
 use model::resources::{Amount, Holding};
 use model::scheduling::Scheduling;
-use scheduler::fleet::{Fleet, Snapshot};
+use scheduler::fleet::{Fleet, FleetSnapshot};
 use scheduler::testing::{self, NOW, amount, constraint, eval_of, node_with};
-use scheduler::why::outlook;
+use scheduler::why::explain_placement;
 use scheduler::{Attempt, schedule};
 use std::time::{Duration, Instant};
 
@@ -131,7 +131,7 @@ impl World {
     pub fn explain(&self, spec: &JobSpec, seed: u64) -> Duration {
         let fleet = self.fleet.snapshot();
         let began = Instant::now();
-        let seen = outlook(spec, &spec.groups[0], &fleet, &[], Scheduling::default(), seed);
+        let seen = explain_placement(spec, &spec.groups[0], &fleet, &[], Scheduling::default(), seed);
         let took = began.elapsed();
         assert_eq!(seen.nodes, self.nodes as u64);
         took
@@ -146,7 +146,7 @@ impl World {
 /// All that one evaluation reads.
 pub struct Prepared {
     state: testing::World,
-    fleet: Snapshot,
+    fleet: FleetSnapshot,
     eval: Evaluation,
 }
 

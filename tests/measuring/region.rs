@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use std::{env, fs};
-use wire::request::Action;
+use wire::request::WriteRequest;
 
 type Outcome = Result<bool, Box<dyn Error>>;
 
@@ -194,7 +194,7 @@ fn collected(dir: &Path, allocations: u64) -> Outcome {
         work as f64 / 1e3
     );
     let (turns, began) = (counts.turns.load(Relaxed), Instant::now());
-    world.act(Action::CollectGarbage);
+    world.act(WriteRequest::CollectGarbage);
     let mut left = allocations;
     while left > 0 {
         world.wait(Span::millis(500));

@@ -10,8 +10,8 @@ use server::board;
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
 use server::{Config, Server, Turn};
-use state::segments::Medium;
-use state::store::{Media, Options, Reader, Store};
+use state::store::{Options, Reader, Store, StoreFiles};
+use state::wal::WalFile;
 use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,7 +20,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 use wire::change::Change;
 use wire::frame::{self, Body};
-use wire::request::{Done, Refusal};
+use wire::request::{Refusal, WriteReply};
 use wire::rpc::{NodeReply, Peer};
 use wire::status::ServerStatus;
 
@@ -31,7 +31,7 @@ const LONG_TURN_US: u64 = 20_000;
 
 /// What the server says to the world outside.
 pub enum Said {
-    Replied(Result<Done, Refusal>),
+    Replied(Result<WriteReply, Refusal>),
     ToNode(NodeId, NodeReply),
 }
 
@@ -65,12 +65,12 @@ pub struct Host {
 impl Host {
     pub fn start(dir: &Path, workers: usize) -> Result<Host, Box<dyn Error>> {
         let disk = Disk::open(&dir.join("server.redb"), false)?;
-        let birth = disk.birth();
-        let log = [Box::new(disk.beside("log.0")?) as Medium, Box::new(disk.beside("log.1")?) as Medium];
+        let pending_create = disk.pending_create();
+        let log = [Box::new(disk.sibling("log.0")?) as WalFile, Box::new(disk.sibling("log.1")?) as WalFile];
         let memory = rustix::system::sysinfo();
         let options = Options::on_machine(memory.totalram * u64::from(memory.mem_unit));
-        let (store, recovered) = Store::open(Media { state: disk, log }, options)?;
-        birth.complete()?;
+        let (store, recovered) = Store::open(StoreFiles { state: disk, log }, options)?;
+        pending_create.complete()?;
         let config = Config {
             id: SERVER,
             heartbeats: HeartbeatRules::default(),

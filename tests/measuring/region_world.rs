@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
-use wire::request::Action;
+use wire::request::WriteRequest;
 use wire::rpc::{AllocSet, MAX_UPDATES, NodeReply, NodeRequest, Peer};
 
 const RACKS: usize = 50;
@@ -84,7 +84,7 @@ impl World {
     /// Submits jobs, as fast as the server takes them.
     pub fn submit(&mut self, specs: impl Iterator<Item = JobSpec>) {
         for spec in specs {
-            self.act(Action::RegisterJob {
+            self.act(WriteRequest::RegisterJob {
                 spec: Box::new(spec),
                 enforce_index: None,
                 eval_priority: None,
@@ -98,12 +98,12 @@ impl World {
     pub fn stop_all(&mut self, keys: Vec<JobKey>) {
         self.ending = true;
         for job in keys {
-            self.act(Action::DeregisterJob { job, purge: false, eval_priority: None, hurry: false });
+            self.act(WriteRequest::DeregisterJob { job, purge: false, eval_priority: None, hurry: false });
         }
     }
 
     /// Asks for something, as soon as not too much is under way.
-    pub fn act(&mut self, action: Action) {
+    pub fn act(&mut self, action: WriteRequest) {
         self.token += 1;
         self.tell(Input::Request { token: self.token, action });
         self.unanswered += 1;

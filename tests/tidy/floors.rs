@@ -59,7 +59,7 @@ pub const FLOORS: &[(&str, &[&str])] = &[
 /// Rooms of which another room names only these parts, but for its tests: state keeps the scheduler's fleet current and serves its views,
 /// and knows nothing of its policy.
 const PARTS: &[(&str, &str, &[&str])] =
-    &[("state", "scheduler", &["fleet", "View"]), ("io", "state", &["store"])];
+    &[("state", "scheduler", &["fleet", "SchedulerState"]), ("io", "state", &["store"])];
 
 /// Crates that reach the outside world or fix a format, and the only rooms that may depend on them.
 const HOMES: &[(&str, &[&str])] = &[

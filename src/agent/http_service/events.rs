@@ -2,7 +2,7 @@
 //! is ended with a sentence when the ring has moved past it.
 
 use super::HttpService;
-use ::io::aside;
+use ::io::executor;
 use ::io::http::Bytes;
 use api::events::{HEARTBEAT, Next, Ring, Subscription};
 use api::response::Response;
@@ -101,7 +101,7 @@ pub fn events(
 ) -> Result<Receiver<Bytes>, Response> {
     let reader = enter(service, subscription.index)?;
     let (sender, lines) = async_channel::bounded(LINES);
-    aside::spawn(executor, pump(reader, subscription, sender)).detach();
+    executor::spawn(executor, pump(reader, subscription, sender)).detach();
     Ok(lines)
 }
 

@@ -3,18 +3,18 @@
 //!
 //! Refuses to know: sockets and the form of messages, which are `io::http`'s.
 
+mod blocking_queries;
 mod cors;
 mod events;
 mod monitor;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
-use ::io::aside;
+use ::io::client_rpc::{self, CallResult, RpcCall};
+use ::io::executor;
+use ::io::host_stats::HostStatsCollector;
 use ::io::http::{Answer, Answering, Bytes, HeaderMap, Published, Service};
-use ::io::machine::Observer;
 use ::io::monitor::Monitor;
-use ::io::node::{self, Answered, Call};
 use ::io::zones;
 use api::agent::{AgentInfo, ClientReport};
 use api::metrics::Metrics;
@@ -22,8 +22,9 @@ use api::presentation::Presentation;
 use api::request::Request;
 use api::response::Response;
 use api::watch::NotRegistered;
-use api::{Context, Outcome, Wait, WaitState, route};
+use api::{RequestContext, RouteOutcome, Wait, WaitState, route};
 use async_channel::{Receiver, Sender, TrySendError};
+use blocking_queries::BlockingQueries;
 use events::Streams;
 use model::id::AllocId;
 use model::time::Mono;
@@ -34,35 +35,34 @@ use state::store::Reader;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use waiting::Waiting;
-use wire::ask::{NodeAnswer, NodeAsk, Piece};
-use wire::measured::Series;
-use wire::rehearsal::{Rehearsal, Rehearse};
-use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::client_rpc::{ClientReply, ClientRequest, StreamFrame};
+use wire::job_plan::{JobPlanReply, JobPlanRequest};
+use wire::metrics::Series;
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 use wire::status::ServerStatus;
 use wire::why::{Subject, Why};
 
 /// A write on its way to the servers' turn.
-pub struct Ask {
-    pub action: Action,
-    pub reply: Reply,
+pub struct PendingWrite {
+    pub action: WriteRequest,
+    pub reply: ReplySender,
 }
 
 /// Where the answer to an action goes. Dropped unanswered, it tells the caller that nobody knows what became of it.
-pub struct Reply(Sender<Result<Done, Refusal>>);
+pub struct ReplySender(Sender<Result<WriteReply, Refusal>>);
 
-impl Reply {
+impl ReplySender {
     /// The caller may have left: then this does nothing.
-    pub fn send(self, result: Result<Done, Refusal>) {
+    pub fn send(self, result: Result<WriteReply, Refusal>) {
         let _ = self.0.try_send(result);
     }
 }
 
 /// Finds out what a job would come to, on the state that is open now; a panic of it ends nothing.
-pub type Rehearsing = Arc<dyn Fn(&Reader, &Rehearse) -> Result<Rehearsal, Refusal> + Send + Sync>;
+pub type JobPlanner = Arc<dyn Fn(&Reader, &JobPlanRequest) -> Result<JobPlanReply, Refusal> + Send + Sync>;
 
 /// Finds out why something is as it is, in the same way.
-pub type Explaining = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Send + Sync>;
+pub type Explainer = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Send + Sync>;
 
 /// So many are found out at the same time: each costs as much as an evaluation.
 const REHEARSALS_AT_ONCE: usize = 2;
@@ -77,11 +77,11 @@ pub struct Connections {
     /// `None` inside: this agent runs no node.
     pub client: Arc<Published<Option<ClientReport>>>,
     /// Bounded; when it is full, callers are told to come back.
-    pub actions: Sender<Ask>,
+    pub actions: Sender<PendingWrite>,
     /// Questions to this agent's node. Bounded, as `actions`.
-    pub node: Sender<Call>,
-    pub rehearse: Rehearsing,
-    pub explain: Explaining,
+    pub node: Sender<RpcCall>,
+    pub rehearse: JobPlanner,
+    pub explain: Explainer,
     /// The process's monotonic time.
     pub clock: Box<dyn Fn() -> Mono + Send + Sync>,
     /// Random; spreads the ends of waits.
@@ -89,7 +89,7 @@ pub struct Connections {
     /// How many entries' events are kept for those who stream them.
     pub event_buffer_entries: usize,
     pub monitor: Arc<Monitor>,
-    pub machine: Arc<Observer>,
+    pub machine: Arc<HostStatsCollector>,
 }
 
 pub struct HttpService {
@@ -98,14 +98,14 @@ pub struct HttpService {
     pub reader: Published<Reader>,
     pub status: Arc<Published<ServerStatus>>,
     pub client: Arc<Published<Option<ClientReport>>>,
-    pub waiting: Waiting,
+    pub blocking_queries: BlockingQueries,
     pub events: Streams,
     pub monitor: Arc<Monitor>,
-    machine: Arc<Observer>,
-    actions: Sender<Ask>,
-    node: Sender<Call>,
-    rehearse: Rehearsing,
-    explain: Explaining,
+    machine: Arc<HostStatsCollector>,
+    actions: Sender<PendingWrite>,
+    node: Sender<RpcCall>,
+    rehearse: JobPlanner,
+    explain: Explainer,
     rehearsals: Arc<Semaphore>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
@@ -143,7 +143,7 @@ impl HttpService {
             reader: Published::new(parts.reader),
             status: parts.status,
             client: parts.client,
-            waiting: Waiting::default(),
+            blocking_queries: BlockingQueries::default(),
             events: Streams::new(parts.event_buffer_entries),
             monitor: parts.monitor,
             machine: parts.machine,
@@ -175,55 +175,56 @@ impl HttpService {
         }
     }
 
-    async fn carry_out(self: &Arc<Self>, outcome: Outcome) -> Result<Answer, Wait> {
-        if !matches!(outcome, Outcome::Act(..) | Outcome::Wait(_)) {
+    async fn carry_out(self: &Arc<Self>, outcome: RouteOutcome) -> Result<Answer, Wait> {
+        if !matches!(outcome, RouteOutcome::Write(..) | RouteOutcome::Wait(_)) {
             self.reads().add(1, (self.clock)());
         }
         Ok(Answer::Whole(match outcome {
-            Outcome::Wait(wait) => return Err(wait),
-            Outcome::Respond(response) => response,
-            Outcome::Events(subscription) => {
+            RouteOutcome::Wait(wait) => return Err(wait),
+            RouteOutcome::Respond(response) => response,
+            RouteOutcome::Events(subscription) => {
                 return Ok(stream("application/json", events::events(&self.executor, self, subscription)));
             }
-            Outcome::Monitor(request) => {
+            RouteOutcome::Monitor(request) => {
                 return Ok(match monitor::log(&self.executor, &self.monitor, request) {
                     Ok((content_type, chunks)) => stream(content_type, Ok(chunks)),
                     Err(refused) => Answer::Whole(refused),
                 });
             }
-            Outcome::Ask(ask, presentation) => match node::ask(&self.node, |reply| Call { ask, reply }).await
-            {
-                Ok(Answered::Whole(answer)) => presentation.response(&answer),
-                Ok(Answered::Session(session)) => return Ok(Answer::Session(session)),
-                Ok(Answered::Pieces(pieces)) => {
-                    return Ok(stream(
-                        presentation.content_type(),
-                        Ok(shown(&self.executor, pieces, presentation)),
-                    ));
+            RouteOutcome::AskClient(ask, presentation) => {
+                match client_rpc::call(&self.node, |reply| RpcCall { ask, reply }).await {
+                    Ok(CallResult::Reply(answer)) => presentation.response(&answer),
+                    Ok(CallResult::Session(session)) => return Ok(Answer::Session(session)),
+                    Ok(CallResult::Stream(pieces)) => {
+                        return Ok(stream(
+                            presentation.content_type(),
+                            Ok(shown(&self.executor, pieces, presentation)),
+                        ));
+                    }
+                    Err(refusal) => refusal.into(),
                 }
-                Err(refusal) => refusal.into(),
-            },
-            Outcome::Metrics(mut metrics) => {
+            }
+            RouteOutcome::Metrics(mut metrics) => {
                 self.measure(&mut metrics).await;
                 metrics.take_reads(*self.reads());
                 let machine = self.machine.clone();
-                metrics.response(&aside::unblock(move || machine.look()).await)
+                metrics.response(&executor::unblock(move || machine.collect()).await)
             }
-            Outcome::Host(request) => {
+            RouteOutcome::Host(request) => {
                 let machine = self.machine.clone();
-                request.response(aside::unblock(move || machine.host()).await)
+                request.response(executor::unblock(move || machine.host()).await)
             }
-            Outcome::Act(action, answer) => answer.response(self.ask(action).await),
-            Outcome::Rehearse(asked, planned) => {
+            RouteOutcome::Write(action, answer) => answer.response(self.ask(action).await),
+            RouteOutcome::PlanJob(asked, planned) => {
                 let rehearse = self.rehearse.clone();
                 // the differences of a large job take as long as its plan
                 let answer = move |reader: &Reader| Ok(planned.response(rehearse(reader, &asked)));
                 self.find_out(answer).await.unwrap_or_else(Response::from)
             }
-            Outcome::Compute(compute) => {
+            RouteOutcome::Compute(compute) => {
                 self.find_out(move |_| Ok(compute())).await.unwrap_or_else(Response::from)
             }
-            Outcome::Explain(subject, explained) => {
+            RouteOutcome::Explain(subject, explained) => {
                 let explain = self.explain.clone();
                 explained.response(self.find_out(move |reader| explain(reader, &subject)).await)
             }
@@ -241,7 +242,8 @@ impl HttpService {
             for batch in ids.chunks(MEASURED_AT_ONCE) {
                 let under_way: Vec<_> = batch.iter().map(|id| (*id, self.ask_figures(*id))).collect();
                 for (id, answered) in under_way {
-                    if let Ok(Ok(Answered::Whole(NodeAnswer::AllocFigures(figures)))) = answered.recv().await
+                    if let Ok(Ok(CallResult::Reply(ClientReply::AllocResourceUsage(figures)))) =
+                        answered.recv().await
                     {
                         metrics.take_figures(id, &figures);
                     }
@@ -255,16 +257,16 @@ impl HttpService {
     }
 
     /// A question that finds the queue full is not asked: its answer is closed.
-    fn ask_figures(&self, alloc: AllocId) -> Receiver<Result<Answered, Refusal>> {
+    fn ask_figures(&self, alloc: AllocId) -> Receiver<Result<CallResult, Refusal>> {
         let (reply, answered) = async_channel::bounded(1);
-        let ask = NodeAsk::AllocFigures { alloc, task: None };
-        self.node.try_send(Call { ask, reply }).unwrap_or_default();
+        let ask = ClientRequest::AllocResourceUsage { alloc, task: None };
+        self.node.try_send(RpcCall { ask, reply }).unwrap_or_default();
         answered
     }
 
-    fn step(&self, request: &Request, state: WaitState) -> Outcome {
+    fn step(&self, request: &Request, state: WaitState) -> RouteOutcome {
         let (reader, status, client) = (self.reader.get(), self.status.get(), self.client.get());
-        let context = Context {
+        let context = RequestContext {
             reader: &reader,
             status: &status,
             agent: &self.agent,
@@ -276,10 +278,10 @@ impl HttpService {
         route(request, &context, state)
     }
 
-    async fn ask(&self, action: Action) -> Result<Done, Refusal> {
+    async fn ask(&self, action: WriteRequest) -> Result<WriteReply, Refusal> {
         let unavailable = |message: &str| Refusal::new(RefusalKind::Unavailable, message);
         let (reply, answered) = async_channel::bounded(1);
-        match self.actions.try_send(Ask { action, reply: Reply(reply) }) {
+        match self.actions.try_send(PendingWrite { action, reply: ReplySender(reply) }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 let message = "too many writes are waiting: try again in a second";
@@ -315,7 +317,7 @@ impl HttpService {
             return Err(Refusal::new(RefusalKind::Busy, message));
         };
         let reader = self.reader.get();
-        let found = aside::unblock(move || {
+        let found = executor::unblock(move || {
             let found = work(&reader);
             drop(place);
             found
@@ -338,7 +340,7 @@ impl HttpService {
             timeout.await;
             return Ok(());
         }
-        match self.waiting.sleep(wait.keys, wait.seen) {
+        match self.blocking_queries.sleep(wait.keys, wait.seen) {
             Ok(asleep) => or(asleep.woken(), timeout).await,
             Err(NotRegistered::Changed) => smol::future::yield_now().await,
             Err(NotRegistered::Full) => {
@@ -361,7 +363,7 @@ fn stream(content_type: &str, chunks: Result<Receiver<Bytes>, Response>) -> Answ
 /// Pieces as their caller wants to see them. Ends with them, or when the caller leaves.
 fn shown(
     executor: &smol::Executor<'static>,
-    pieces: Receiver<Piece>,
+    pieces: Receiver<StreamFrame>,
     presentation: Presentation,
 ) -> Receiver<Bytes> {
     let (sender, chunks) = async_channel::bounded(1);
@@ -376,6 +378,6 @@ fn shown(
             }
         }
     };
-    aside::spawn(executor, pass_on).detach();
+    executor::spawn(executor, pass_on).detach();
     chunks
 }

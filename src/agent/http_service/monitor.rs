@@ -1,6 +1,6 @@
 //! The agent's own log on its way out: frames or plain lines, as they are written (http-api.md 8).
 
-use ::io::aside;
+use ::io::executor;
 use ::io::http::Bytes;
 use ::io::monitor::{Following, Monitor};
 use api::monitor::MonitorRequest;
@@ -26,7 +26,7 @@ pub fn log(
     let why = "too many readers follow this agent's log already: close one, or try again later";
     let following = monitor.follow(request).ok_or_else(|| Response::text(429, why))?;
     let (sender, chunks) = async_channel::bounded(CHUNKS);
-    aside::spawn(executor, pump(following, sender, request.plain)).detach();
+    executor::spawn(executor, pump(following, sender, request.plain)).detach();
     Ok((if request.plain { "text/plain; charset=utf-8" } else { "application/json" }, chunks))
 }
 

@@ -5,10 +5,10 @@ mod event_streams;
 mod protocol;
 mod reads;
 
-use super::waiting::Waiting;
+use super::blocking_queries::BlockingQueries;
 use super::*;
+use ::io::client_rpc::GrantRequest;
 use ::io::http::{self, GRACE, HEAD_TIMEOUT, Limits, Settings};
-use ::io::node::Question;
 use api::agent::{AgentInfo, ClientReport};
 use api::request::MAX_BODY_BYTES;
 use client::effects::Grant;
@@ -26,10 +26,10 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use wire::change::Change;
 use wire::command::Command;
-use wire::measured::Measured;
-use wire::rehearsal::Rehearsal;
-use wire::request::{Action, Done};
+use wire::job_plan::JobPlanReply;
+use wire::metrics::MetricsSnapshot;
 use wire::request::{Refusal, RefusalKind};
+use wire::request::{WriteReply, WriteRequest};
 use wire::status::ServerStatus;
 
 /// A server on a port of its own, and what its service is connected to.
@@ -37,12 +37,12 @@ struct Server {
     address: SocketAddr,
     service: Arc<HttpService>,
     region: Region,
-    asks: Receiver<Ask>,
+    asks: Receiver<PendingWrite>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     alloc_dir: PathBuf,
     /// What is asked of the node's brain.
-    questions: Receiver<Question>,
+    questions: Receiver<GrantRequest>,
 }
 
 impl Server {
@@ -60,7 +60,7 @@ impl Server {
             allocations: 0,
             since_heartbeat: None,
             heartbeat_ttl: Span::ZERO,
-            measured: Measured::default(),
+            measured: MetricsSnapshot::default(),
         };
         let status = ServerStatus { id: 1, leader: Some(1), ready: true, ..ServerStatus::default() };
         let agent = AgentInfo {
@@ -71,7 +71,7 @@ impl Server {
         };
         let service = Arc::new(HttpService::new(Connections {
             executor: executor.clone(),
-            rehearse: Arc::new(|_, _| Ok(Rehearsal::default())),
+            rehearse: Arc::new(|_, _| Ok(JobPlanReply::default())),
             explain: Arc::new(|_, _| Err(Refusal::new(RefusalKind::NotFound, "job not found"))),
             agent,
             reader: region.store.reader(),
@@ -83,7 +83,7 @@ impl Server {
             seed: 1,
             event_buffer_entries: 4,
             monitor: Arc::default(),
-            machine: Arc::new(Observer::new(alloc_dir.clone())),
+            machine: Arc::new(HostStatsCollector::new(alloc_dir.clone())),
         }));
         let settings = Arc::new(Settings {
             response_headers: Published::new(vec![
@@ -96,9 +96,9 @@ impl Server {
         let listener = smol::block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let served = service.clone();
-        let places = node::Places { data_dir: alloc_dir.clone(), alloc_dir: alloc_dir.clone() };
+        let places = client_rpc::NodeDirs { data_dir: alloc_dir.clone(), alloc_dir: alloc_dir.clone() };
         let thread = std::thread::spawn(move || {
-            executor.spawn(node::serve(executor.clone(), to_answer, brain, places)).detach();
+            executor.spawn(client_rpc::serve(executor.clone(), to_answer, brain, places)).detach();
             smol::block_on(executor.run(http::serve(executor.clone(), listener, served, settings, stopped)));
         });
         Server {
@@ -136,7 +136,7 @@ impl Server {
     fn run(&mut self, command: &Command) {
         let outcome = self.region.run(command);
         outcome.reply.unwrap();
-        self.service.waiting.notify(outcome.index, &outcome.changes);
+        self.service.blocking_queries.notify(outcome.index, &outcome.changes);
         self.service.events.publish(outcome.events.into_iter().collect());
     }
 
@@ -313,11 +313,11 @@ fn a_blocking_query_is_woken_by_its_change_only() {
     let mut socket = server.send(&get("/v1/job/web?index=1&wait=60s"));
     let began = Instant::now();
     // Notices for other objects must not wake it; the one for its own must.
-    while server.service.waiting.sleeping() == 0 {
+    while server.service.blocking_queries.sleeping() == 0 {
         std::thread::yield_now();
     }
     server.run(&register(spec("other", 1), None));
-    assert_eq!(server.service.waiting.sleeping(), 1);
+    assert_eq!(server.service.blocking_queries.sleeping(), 1);
     let mut changed = spec("web", 1);
     changed.priority = 60;
     server.run(&register(changed, None));
@@ -325,7 +325,7 @@ fn a_blocking_query_is_woken_by_its_change_only() {
     assert_eq!(status(&answer), "200");
     assert!(answer.contains("X-Nomad-Index: 3") && answer.contains("\"Priority\":60"), "{answer}");
     assert!(began.elapsed() < Duration::from_secs(20));
-    assert_eq!(server.service.waiting.sleeping(), 0);
+    assert_eq!(server.service.blocking_queries.sleeping(), 0);
 }
 
 #[test]
@@ -333,12 +333,12 @@ fn a_caller_that_leaves_gives_its_place_up() {
     let mut server = Server::start("leaving", Limits::default());
     server.run(&register(spec("web", 1), None));
     let socket = server.send(&get("/v1/jobs?index=1"));
-    while server.service.waiting.sleeping() == 0 {
+    while server.service.blocking_queries.sleeping() == 0 {
         std::thread::yield_now();
     }
     drop(socket);
     let began = Instant::now();
-    while server.service.waiting.sleeping() > 0 {
+    while server.service.blocking_queries.sleeping() > 0 {
         assert!(began.elapsed() < Duration::from_secs(10), "it still sleeps");
         std::thread::yield_now();
     }
@@ -351,9 +351,9 @@ const JOB: &str = r#"{"Job":{"ID":"a","Name":"a","Type":"batch","TaskGroups":[{"
 fn writes_go_to_the_servers_and_come_back() {
     let server = Server::start("writes", Limits::default());
     let mut socket = server.send(&put("/v1/jobs", JOB));
-    let Ask { action, reply } = smol::block_on(server.asks.recv()).unwrap();
-    assert!(matches!(action, Action::RegisterJob { .. }));
-    reply.send(Ok(Done::Job { eval: Some(EvalId::default()), job_modify_index: 3, index: 4 }));
+    let PendingWrite { action, reply } = smol::block_on(server.asks.recv()).unwrap();
+    assert!(matches!(action, WriteRequest::RegisterJob { .. }));
+    reply.send(Ok(WriteReply::Job { eval: Some(EvalId::default()), job_modify_index: 3, index: 4 }));
     let answer = read_until(&mut socket, |_| false);
     assert!(answer.contains("\"JobModifyIndex\":3") && answer.contains("X-Nomad-Index: 4"), "{answer}");
 }
@@ -432,7 +432,7 @@ fn a_stop_ends_idle_connections_and_sleeping_queries() {
     let mut server = Server::start("stop", Limits::default());
     server.run(&register(spec("web", 1), None));
     let mut sleeping = server.send(&get("/v1/jobs?index=1&wait=60s"));
-    while server.service.waiting.sleeping() == 0 {
+    while server.service.blocking_queries.sleeping() == 0 {
         std::thread::yield_now();
     }
     let began = Instant::now();
@@ -446,7 +446,7 @@ fn a_stop_ends_idle_connections_and_sleeping_queries() {
 /// What is woken by which change: the keys come from `api`, so one example is enough.
 #[test]
 fn notices_carry_their_keys() {
-    let waiting = Waiting::default();
+    let waiting = BlockingQueries::default();
     let key = JobKey::new("default", "a");
     let asleep = waiting.sleep(vec![api::watch::WatchKey::Job(key.clone())], 1).ok().unwrap();
     waiting.notify(2, &[Change::Job { job: JobKey::new("default", "b") }]);

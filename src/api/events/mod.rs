@@ -8,7 +8,7 @@ pub mod identity;
 
 use crate::response::Response;
 use crate::shape::event::{Line, shape};
-use crate::{Call, Outcome};
+use crate::{Call, RouteOutcome};
 use identity::{Identity, identity};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct Subscription {
     pub index: u64,
 }
 
-pub(super) fn subscribe(call: &Call<'_>) -> Result<Outcome, Response> {
+pub(super) fn subscribe(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     if call.ctx.agent.no_events {
         let why = "no events are kept here: this agent's configuration says enable_event_broker = false";
         return Err(Response::text(500, why));
@@ -56,7 +56,7 @@ pub(super) fn subscribe(call: &Call<'_>) -> Result<Outcome, Response> {
         topics.push(("*".into(), "*".into()));
     }
     let namespace = call.namespaces().map(str::to_string);
-    Ok(Outcome::Events(Subscription { topics, namespace, index: call.query.index }))
+    Ok(RouteOutcome::Events(Subscription { topics, namespace, index: call.query.index }))
 }
 
 fn topic(text: &str) -> Result<(String, String), Response> {

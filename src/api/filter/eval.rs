@@ -3,7 +3,7 @@
 //! A member at the end of a path that its object does not have is absent: it equals nothing and holds nothing. So is
 //! whatever would be inside of a `null`. Other paths that lead nowhere are errors.
 
-use super::LeftOut;
+use super::OmitEmpty;
 use super::grammar::{Expr, Names, Test};
 use super::literal;
 use serde_json::Value;
@@ -12,14 +12,14 @@ use std::borrow::Cow;
 /// How many parts of an expression are looked at for one object: `any` within `any` multiplies.
 const MAX_STEPS: usize = 10_000;
 
-pub fn matches(expr: &Expr, object: &Value, left_out: &LeftOut) -> Result<bool, String> {
+pub fn matches(expr: &Expr, object: &Value, omit_empty: &OmitEmpty) -> Result<bool, String> {
     let zeros = Zeros { text: "".into(), number: 0.into(), flag: false.into(), null: Value::Null };
-    Scope { object, left_out, zeros: &zeros, names: Vec::new(), steps: 0 }.holds(expr)
+    Scope { object, omit_empty, zeros: &zeros, names: Vec::new(), steps: 0 }.holds(expr)
 }
 
 struct Scope<'v> {
     object: &'v Value,
-    left_out: &'v LeftOut,
+    omit_empty: &'v OmitEmpty,
     zeros: &'v Zeros,
     /// What `any` and `all` named, innermost last.
     names: Vec<(&'v str, Named<'v>)>,
@@ -84,12 +84,12 @@ impl<'v> Scope<'v> {
     }
 
     fn member(&self, name: &str) -> Option<&'v Value> {
-        let (left_out, zeros) = (self.left_out, self.zeros);
+        let (omit_empty, zeros) = (self.omit_empty, self.zeros);
         let kinds = [
-            (left_out.text, &zeros.text),
-            (left_out.numbers, &zeros.number),
-            (left_out.flags, &zeros.flag),
-            (left_out.others, &zeros.null),
+            (omit_empty.text, &zeros.text),
+            (omit_empty.numbers, &zeros.number),
+            (omit_empty.flags, &zeros.flag),
+            (omit_empty.others, &zeros.null),
         ];
         let zero = || kinds.into_iter().find(|(names, _)| names.contains(&name)).map(|(_, zero)| zero);
         self.object.get(name).or_else(zero)

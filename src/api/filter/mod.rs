@@ -24,7 +24,7 @@ pub struct Filter {
 
 /// The members that a shape leaves out when they are zero. A filter sees them all the same.
 #[derive(Debug)]
-pub struct LeftOut {
+pub struct OmitEmpty {
     pub text: &'static [&'static str],
     pub numbers: &'static [&'static str],
     pub flags: &'static [&'static str],
@@ -32,8 +32,8 @@ pub struct LeftOut {
     pub others: &'static [&'static str],
 }
 
-impl LeftOut {
-    pub const NOTHING: LeftOut = LeftOut { text: &[], numbers: &[], flags: &[], others: &[] };
+impl OmitEmpty {
+    pub const NOTHING: OmitEmpty = OmitEmpty { text: &[], numbers: &[], flags: &[], others: &[] };
 }
 
 impl Filter {
@@ -51,7 +51,7 @@ impl Filter {
     }
 
     /// The error is a sentence that names the member.
-    pub fn matches(&self, object: &Value, left_out: &LeftOut) -> Result<bool, String> {
-        eval::matches(&self.expr, object, left_out)
+    pub fn matches(&self, object: &Value, omit_empty: &OmitEmpty) -> Result<bool, String> {
+        eval::matches(&self.expr, object, omit_empty)
     }
 }

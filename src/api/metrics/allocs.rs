@@ -9,7 +9,7 @@ use model::resources::TaskResources;
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
-use wire::figures::{AllocFigures, Usage};
+use wire::resource_usage::{AllocResourceUsage, ResourceUsage};
 
 /// More of a node's allocations are not asked about: an answer has to come while a collector still waits.
 const MAX_ALLOCS: usize = 512;
@@ -42,7 +42,7 @@ impl Running {
     }
 
     /// Gauges for each task that runs.
-    pub fn gauges(&self, figures: &AllocFigures) -> Vec<(String, Labels, f64)> {
+    pub fn gauges(&self, figures: &AllocResourceUsage) -> Vec<(String, Labels, f64)> {
         let mut gauges = vec![];
         for (task, measured) in &figures.tasks {
             let mut labels = self.labels.clone();
@@ -61,7 +61,7 @@ fn promised(resources: &TaskResources) -> [(&'static str, f64); 2] {
 }
 
 /// What is not counted has no name.
-fn used(usage: &Usage) -> impl Iterator<Item = (&'static str, f64)> {
+fn used(usage: &ResourceUsage) -> impl Iterator<Item = (&'static str, f64)> {
     let bytes = |n: Option<u64>| n.map(|n| n as f64);
     [
         ("cpu.user", Some(usage.user_percent)),

@@ -10,7 +10,7 @@ pub mod names;
 use crate::agent::Telemetry;
 use crate::response::Response;
 use crate::shape::metrics::{Counted, Gauge, MetricsShape};
-use crate::{Call, Outcome};
+use crate::{Call, RouteOutcome};
 use allocs::Running;
 use model::id::{AllocId, JobKey};
 use model::node::Node;
@@ -21,8 +21,8 @@ use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use wire::figures::AllocFigures;
-use wire::measured::{Measured, Sample, Series};
+use wire::metrics::{MetricsSnapshot, Sample, Series};
+use wire::resource_usage::AllocResourceUsage;
 
 /// What a request for metrics found, before the machine is looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,17 +40,17 @@ pub struct Metrics {
 
 /// The process and its machine, as whoever can look at them saw them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Machine {
+pub struct HostMetrics {
     pub wall: Option<Wall>,
-    pub process: Process,
-    pub cpus: Vec<CpuUse>,
-    pub memory: Option<MemoryUse>,
-    pub disks: Vec<DiskUse>,
+    pub process: ProcessMetrics,
+    pub cpus: Vec<CpuMetrics>,
+    pub memory: Option<MemoryMetrics>,
+    pub disks: Vec<DiskMetrics>,
     pub uptime_seconds: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Process {
+pub struct ProcessMetrics {
     pub resident_memory_bytes: Option<u64>,
     pub virtual_memory_bytes: Option<u64>,
     pub cpu_seconds: Option<f64>,
@@ -60,7 +60,7 @@ pub struct Process {
 
 /// Per cent of the time since the figures were last asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CpuUse {
+pub struct CpuMetrics {
     pub name: String,
     pub user: f64,
     pub system: f64,
@@ -69,14 +69,14 @@ pub struct CpuUse {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryUse {
+pub struct MemoryMetrics {
     pub total_bytes: u64,
     pub available_bytes: u64,
     pub free_bytes: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct DiskUse {
+pub struct DiskMetrics {
     pub name: String,
     pub size_bytes: u64,
     pub used_bytes: u64,
@@ -85,7 +85,7 @@ pub struct DiskUse {
     pub inodes_percent: f64,
 }
 
-pub(super) fn collect(call: &Call<'_>) -> Result<Outcome, Response> {
+pub(super) fn collect(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let ctx = call.ctx;
     let mut metrics = Metrics {
         gauges: vec![],
@@ -112,7 +112,7 @@ pub(super) fn collect(call: &Call<'_>) -> Result<Outcome, Response> {
             metrics.take_jobs(&view)?;
         }
     }
-    Ok(Outcome::Metrics(Box::new(metrics)))
+    Ok(RouteOutcome::Metrics(Box::new(metrics)))
 }
 
 fn wants_prometheus(call: &Call<'_>) -> Result<bool, Response> {
@@ -156,7 +156,7 @@ fn job_labels(key: &JobKey, parent: &str) -> Labels {
 }
 
 impl Metrics {
-    fn take(&mut self, measured: &Measured, labels: &Labels) {
+    fn take(&mut self, measured: &MetricsSnapshot, labels: &Labels) {
         for (name, value) in &measured.gauges {
             self.gauge(name, labels, *value as f64);
         }
@@ -206,7 +206,7 @@ impl Metrics {
     }
 
     /// What an allocation of `allocs` uses; one that ended meanwhile is left out.
-    pub fn take_figures(&mut self, id: AllocId, figures: &AllocFigures) {
+    pub fn take_figures(&mut self, id: AllocId, figures: &AllocResourceUsage) {
         let alloc = self.running.iter().find(|alloc| alloc.id == id);
         self.gauges.extend(alloc.into_iter().flat_map(|alloc| alloc.gauges(figures)));
     }
@@ -222,7 +222,7 @@ impl Metrics {
     }
 
     /// With what the machine says now.
-    pub fn response(mut self, machine: &Machine) -> Response {
+    pub fn response(mut self, machine: &HostMetrics) -> Response {
         if self.telemetry.publish_node && !self.node.is_empty() {
             self.take_host(machine);
         }
@@ -239,7 +239,7 @@ impl Metrics {
         if self.prometheus { self.text() } else { self.json(machine.wall) }
     }
 
-    fn take_host(&mut self, machine: &Machine) {
+    fn take_host(&mut self, machine: &HostMetrics) {
         let node = self.node.clone();
         let with = |name: &'static str, value: &str| {
             let mut labels = node.clone();
@@ -275,7 +275,7 @@ impl Metrics {
 
     /// Under the names of Prometheus' own collector of processes; and what a Go runtime would say of the same, for dashboards
     /// that know nothing else.
-    fn take_process(&mut self, process: &Process) {
+    fn take_process(&mut self, process: &ProcessMetrics) {
         let whole = |n: Option<u64>| n.map(|n| n as f64);
         let runtime = [
             ("runtime.alloc_bytes", whole(process.resident_memory_bytes)),

@@ -8,15 +8,15 @@ use crate::host::HostRequest;
 use crate::monitor::{LogLevel, MonitorRequest};
 use crate::response::Response;
 use crate::shape::agent::{HealthShape, MembersShape, PartHealth, SelfShape};
-use crate::{Call, Context, Outcome, no_leader};
+use crate::{Call, RequestContext, RouteOutcome, no_leader};
 
-pub fn own_self(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn own_self(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let shape = SelfShape::new(call.ctx.agent, call.ctx.status, call.ctx.client);
-    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&shape, call.query.pretty)))
 }
 
 /// 500 with the same JSON when a part is not well.
-pub fn health(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn health(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let ctx = call.ctx;
     let asked: Vec<&str> = call.query.all("type").collect();
     let wanted = |part: &str| asked.is_empty() || asked.contains(&part);
@@ -26,7 +26,7 @@ pub fn health(call: &Call<'_>) -> Result<Outcome, Response> {
     };
     let well = [&health.client, &health.server].into_iter().flatten().all(|part| part.ok);
     let status = if well { 200 } else { 500 };
-    Ok(Outcome::Respond(Response::json(&health, call.query.pretty).status(status)))
+    Ok(RouteOutcome::Respond(Response::json(&health, call.query.pretty).status(status)))
 }
 
 fn client_health(client: &ClientReport) -> PartHealth {
@@ -36,7 +36,7 @@ fn client_health(client: &ClientReport) -> PartHealth {
     PartHealth { ok: true, message: "ok".into() }
 }
 
-fn server_health(ctx: &Context<'_>) -> PartHealth {
+fn server_health(ctx: &RequestContext<'_>) -> PartHealth {
     if let Some(fault) = &ctx.status.storage_fault {
         return PartHealth { ok: false, message: fault.clone() };
     }
@@ -46,17 +46,17 @@ fn server_health(ctx: &Context<'_>) -> PartHealth {
     }
 }
 
-pub fn members(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn members(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let shape = MembersShape::new(call.ctx.agent, call.ctx.status);
-    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&shape, call.query.pretty)))
 }
 
 /// The servers that this agent's node asks.
-pub fn servers(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn servers(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     if call.ctx.client.is_none() {
         return Err(Response::text(501, "this agent runs no node: ask one that does"));
     }
-    Ok(Outcome::Respond(Response::json(&[&call.ctx.agent.rpc_addr], call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&[&call.ctx.agent.rpc_addr], call.query.pretty)))
 }
 
 /// What concerns one agent cannot be asked of another yet: `node_id` and `server_id` may name this one only.
@@ -78,23 +78,23 @@ pub fn only_this_agent(call: &Call<'_>) -> Result<(), Response> {
 }
 
 /// The leader's RPC address; empty text when there is none.
-pub fn leader(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn leader(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let own = call.ctx.status.leader == Some(call.ctx.status.id);
     let address = if own { call.ctx.agent.rpc_addr.as_str() } else { "" };
-    Ok(Outcome::Respond(Response::json(&address, call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&address, call.query.pretty)))
 }
 
-pub fn peers(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn peers(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let own = call.ctx.status.voters.contains(&call.ctx.status.id);
     let peers: Vec<&str> = own.then_some(call.ctx.agent.rpc_addr.as_str()).into_iter().collect();
-    Ok(Outcome::Respond(Response::json(&peers, call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&peers, call.query.pretty)))
 }
 
-pub fn regions(call: &Call<'_>) -> Result<Outcome, Response> {
-    Ok(Outcome::Respond(Response::json(&[&call.ctx.agent.region], call.query.pretty)))
+pub fn regions(call: &Call<'_>) -> Result<RouteOutcome, Response> {
+    Ok(RouteOutcome::Respond(Response::json(&[&call.ctx.agent.region], call.query.pretty)))
 }
 
-pub fn host(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn host(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let ctx = call.ctx;
     if !ctx.agent.enable_debug {
         let why = "the agent's configuration has to say enable_debug = true for this: Permission denied";
@@ -102,10 +102,10 @@ pub fn host(call: &Call<'_>) -> Result<Outcome, Response> {
     }
     only_this_agent(call)?;
     let agent_id = ctx.client.map_or_else(|| ctx.agent.name.clone(), |c| c.node_id.to_string());
-    Ok(Outcome::Host(HostRequest::new(agent_id, call.query.pretty)))
+    Ok(RouteOutcome::Host(HostRequest::new(agent_id, call.query.pretty)))
 }
 
-pub fn monitor(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn monitor(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let q = &call.query;
     let present = |name: &str| q.text(name).is_some_and(|v| !v.is_empty());
     if present("node_id") && present("server_id") {
@@ -119,7 +119,7 @@ pub fn monitor(call: &Call<'_>) -> Result<Outcome, Response> {
         None => LogLevel::Info,
         Some(text) => level(text).ok_or_else(|| Response::text(400, format!("Unknown log level: {text}")))?,
     };
-    Ok(Outcome::Monitor(MonitorRequest {
+    Ok(RouteOutcome::Monitor(MonitorRequest {
         level,
         json: q.flag("log_json", false)?,
         plain: q.flag("plain", false)?,

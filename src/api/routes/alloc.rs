@@ -5,9 +5,9 @@
 use crate::page::{self, CHUNK, Page};
 use crate::query::object;
 use crate::response::Response;
-use crate::shape::alloc::{AllocShape, AllocStub, LEFT_OUT, StoppedShape, StubWants};
+use crate::shape::alloc::{AllocShape, AllocStub, OMIT_EMPTY, StoppedShape, StubWants};
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking};
 use model::alloc::{Allocation, Leave, Transition};
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::job::{Job, JobStatus};
@@ -16,9 +16,9 @@ use state::view::{Table, View};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let wants = StubWants {
         resources: call.query.flag("resources", false)?,
@@ -62,7 +62,7 @@ fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Allocation>, Response> {
     Ok(found.into_iter().flatten().collect())
 }
 
-pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let id: AllocId = page::full_id("alloc", id)?;
     let view = call.view()?;
     let alloc = view.alloc(id)?;
@@ -75,7 +75,7 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// With `all`, also those of an earlier job of the same id.
-pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let all = call.query.flag("all", false)?;
     let view = call.view()?;
@@ -89,7 +89,7 @@ pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-pub fn of_eval(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn of_eval(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let id: EvalId = page::full_id("eval", id)?;
     let view = call.view()?;
     let index = view.table_index(Table::Allocs);
@@ -98,7 +98,7 @@ pub fn of_eval(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-pub fn of_deployment(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn of_deployment(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let id: DeploymentId = page::full_id("deployment", id)?;
     let view = call.view()?;
     let index = view.table_index(Table::Allocs);
@@ -115,7 +115,7 @@ pub fn of_deployment(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// Whole allocations, each with its job. A node that nobody knows has none, whatever its id.
-pub fn of_node(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn of_node(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let Ok(id) = id.parse::<NodeId>() else {
         return blocking::nothing(call, view.table_index(Table::Allocs));
@@ -132,7 +132,7 @@ pub fn of_node(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 fn matches(call: &Call<'_>, view: &View, a: &Allocation) -> Result<bool, Response> {
-    call.query.matches(&LEFT_OUT, |filter| {
+    call.query.matches(&OMIT_EMPTY, |filter| {
         // Looked up only where it is asked for: the job's node pool stands in the metrics.
         let with_job = filter.names("Job") || filter.names("Metrics");
         let job = if with_job { version_of(view, a)? } else { None };
@@ -206,20 +206,20 @@ fn version_key(a: &Allocation) -> (JobKey, u64, u64) {
 }
 
 /// `reschedule`: batch jobs place it anew, too, which they do here in any case.
-pub fn stop(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn stop(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc: AllocId = page::full_id("allocation", id)?;
     let flag = |name| call.query.flag(name, false);
     let no_shutdown_delay = flag("no_shutdown_delay")?.then_some(true);
     let reschedule = flag("reschedule")?.then_some(true);
     let migrate = Some(Leave::AtOnce);
     let transition = Transition { migrate, reschedule, no_shutdown_delay, ..Transition::default() };
-    let answer = Answer { kind: AnswerKind::AllocStopped, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::StopAlloc { alloc, transition }, answer))
+    let answer = WriteResponder { kind: WriteKind::AllocStopped, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::StopAlloc { alloc, transition }, answer))
 }
 
-pub fn stopped(done: &Done, pretty: bool) -> Response {
+pub fn stopped(done: &WriteReply, pretty: bool) -> Response {
     let eval = match done {
-        Done::Evals { evals, .. } => evals.first().map(ToString::to_string),
+        WriteReply::Evals { evals, .. } => evals.first().map(ToString::to_string),
         _ => None,
     };
     let shape = StoppedShape { eval_id: eval.unwrap_or_default(), index: done.index() };

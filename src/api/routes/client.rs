@@ -5,11 +5,11 @@
 
 use crate::presentation::{Form, Presentation};
 use crate::response::Response;
-use crate::{Call, Outcome, json};
+use crate::{Call, RouteOutcome, json};
 use model::alloc::Allocation;
 use model::id::{AllocId, NodeId};
 use serde_json::Value;
-use wire::ask::{LogStream, NodeAsk, Position, RestartScope};
+use wire::client_rpc::{ClientRequest, LogStream, Position, RestartScope};
 
 /// Ways to look at an allocation's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum FilesAsk {
     Stream,
 }
 
-pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn logs(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let q = &call.query;
     let task = q.text("task").filter(|t| !t.is_empty()).ok_or_else(|| bad("must provide task name"))?;
@@ -33,11 +33,11 @@ pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let (from, follow) = (position(call)?, q.flag("follow", false)?);
     let form = if q.flag("plain", false)? { Form::Text } else { Form::Frames };
     started(&on_this_node(call, alloc)?, task)?;
-    let ask = NodeAsk::Logs { alloc, task: task.to_string(), stream, from, follow };
+    let ask = ClientRequest::Logs { alloc, task: task.to_string(), stream, from, follow };
     Ok(asking(call, ask, form))
 }
 
-pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<Outcome, Response> {
+pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let q = &call.query;
     let path = match (q.text("path").filter(|p| !p.is_empty()), how) {
@@ -47,17 +47,19 @@ pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<Outcome, Respon
     };
     let whole = Position::FromStart(0);
     let (ask, form) = match how {
-        FilesAsk::List => (NodeAsk::List { alloc, path }, Form::Json),
-        FilesAsk::Stat => (NodeAsk::Stat { alloc, path }, Form::Json),
-        FilesAsk::Cat => (NodeAsk::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text),
+        FilesAsk::List => (ClientRequest::List { alloc, path }, Form::Json),
+        FilesAsk::Stat => (ClientRequest::Stat { alloc, path }, Form::Json),
+        FilesAsk::Cat => {
+            (ClientRequest::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text)
+        }
         FilesAsk::ReadAt => {
             // to the end, unless it is above zero
             let limit = q.integer("limit")?.and_then(|l| u64::try_from(l).ok()).filter(|l| *l > 0);
-            (NodeAsk::File { alloc, path, from: position(call)?, limit, follow: false }, Form::Text)
+            (ClientRequest::File { alloc, path, from: position(call)?, limit, follow: false }, Form::Text)
         }
         FilesAsk::Stream => {
             let (from, follow) = (position(call)?, q.flag("follow", true)?);
-            (NodeAsk::File { alloc, path, from, limit: None, follow }, Form::Frames)
+            (ClientRequest::File { alloc, path, from, limit: None, follow }, Form::Frames)
         }
     };
     on_this_node(call, alloc)?;
@@ -65,7 +67,7 @@ pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<Outcome, Respon
 }
 
 /// `{TaskName, AllTasks}`; an empty body is every running task.
-pub fn restart(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn restart(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let body = match call.request.body.as_slice() {
         [] => serde_json::Map::new(),
@@ -79,21 +81,21 @@ pub fn restart(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         (None, false) => RestartScope::Running,
     };
     on_this_node(call, alloc)?;
-    Ok(asking(call, NodeAsk::Restart { alloc, scope }, Form::Json))
+    Ok(asking(call, ClientRequest::Restart { alloc, scope }, Form::Json))
 }
 
 /// `{Task, Signal}`; without a task every one that runs.
-pub fn signal(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn signal(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let body = json::object(call.body()?)?;
     let task = json::text(&body, "Task")?.filter(|t| !t.is_empty()).map(str::to_string);
     let signal = json::text(&body, "Signal")?.unwrap_or_default().to_string();
     on_this_node(call, alloc)?;
-    Ok(asking(call, NodeAsk::Signal { alloc, task, signal }, Form::Json))
+    Ok(asking(call, ClientRequest::Signal { alloc, task, signal }, Form::Json))
 }
 
 /// `command` is a JSON list of texts.
-pub fn exec(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn exec(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let q = &call.query;
     let task = q.text("task").filter(|t| !t.is_empty()).ok_or_else(|| bad("task name is required"))?;
@@ -109,11 +111,11 @@ pub fn exec(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     };
     let tty = q.flag("tty", false)?;
     on_this_node(call, alloc)?;
-    session(call, NodeAsk::Exec { alloc, task: task.to_string(), command, tty })
+    session(call, ClientRequest::Exec { alloc, task: task.to_string(), command, tty })
 }
 
 /// What is asked for goes both ways.
-pub fn session(call: &Call<'_>, ask: NodeAsk) -> Result<Outcome, Response> {
+pub fn session(call: &Call<'_>, ask: ClientRequest) -> Result<RouteOutcome, Response> {
     if !call.request.websocket {
         return Err(bad(
             "a session needs a websocket (RFC 6455), and from a browser a page of this agent's own",
@@ -122,41 +124,41 @@ pub fn session(call: &Call<'_>, ask: NodeAsk) -> Result<Outcome, Response> {
     Ok(asking(call, ask, Form::Session))
 }
 
-pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let task = call.query.text("task").filter(|t| !t.is_empty()).map(str::to_string);
     on_this_node(call, alloc)?;
-    Ok(asking(call, NodeAsk::AllocFigures { alloc, task }, Form::Json))
+    Ok(asking(call, ClientRequest::AllocResourceUsage { alloc, task }, Form::Json))
 }
 
 /// There are no checks, so no allocation has any.
-pub fn checks(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn checks(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     on_this_node(call, alloc_id(id)?)?;
-    Ok(Outcome::Respond(Response::json(&(), call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&(), call.query.pretty)))
 }
 
 /// `id`: `None` is every allocation that has ended.
-pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
+pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<RouteOutcome, Response> {
     let alloc = id.map(alloc_id).transpose()?;
     match alloc {
         Some(alloc) => drop(on_this_node(call, alloc)?),
         None => this_node(call, call.query.text("node_id"))?,
     }
-    Ok(asking(call, NodeAsk::Collect { alloc }, Form::Nothing))
+    Ok(asking(call, ClientRequest::GarbageCollect { alloc }, Form::Nothing))
 }
 
-pub fn host_figures(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn host_figures(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     this_node(call, call.query.text("node_id"))?;
-    Ok(asking(call, NodeAsk::HostFigures, Form::Json))
+    Ok(asking(call, ClientRequest::HostStats, Form::Json))
 }
 
-pub fn metadata(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     this_node(call, call.query.text("node_id"))?;
-    Ok(asking(call, NodeAsk::Metadata, Form::Json))
+    Ok(asking(call, ClientRequest::Metadata, Form::Json))
 }
 
 /// `{NodeID, Meta}`; a key whose value is null is unset.
-pub fn set_metadata(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn set_metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     let node = json::text(&body, "NodeID")?.or(call.query.text("node_id"));
     this_node(call, node)?;
@@ -171,7 +173,7 @@ pub fn set_metadata(call: &Call<'_>) -> Result<Outcome, Response> {
         _ => Err(bad(format!("the value of Meta key {key:?} must be a string, or null to unset it"))),
     };
     let changes = given.iter().map(change).collect::<Result<_, _>>()?;
-    Ok(asking(call, NodeAsk::SetMetadata { changes }, Form::Json))
+    Ok(asking(call, ClientRequest::SetMetadata { changes }, Form::Json))
 }
 
 /// This agent's node is the one that is meant: by its id, or because nobody else is.
@@ -189,8 +191,8 @@ fn this_node(call: &Call<'_>, id: Option<&str>) -> Result<(), Response> {
     Err(Response::text(404, "No path to node"))
 }
 
-fn asking(call: &Call<'_>, ask: NodeAsk, form: Form) -> Outcome {
-    Outcome::Ask(ask, Presentation { form, pretty: call.query.pretty })
+fn asking(call: &Call<'_>, ask: ClientRequest, form: Form) -> RouteOutcome {
+    RouteOutcome::AskClient(ask, Presentation { form, pretty: call.query.pretty })
 }
 
 pub fn alloc_id(id: &str) -> Result<AllocId, Response> {

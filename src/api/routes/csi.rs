@@ -3,8 +3,8 @@
 //! Refuses to know: what a volume is. Registering one is not built.
 
 use crate::response::Response;
-use crate::{Call, Outcome, blocking};
+use crate::{Call, RouteOutcome, blocking};
 
-pub fn none(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn none(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     blocking::nothing(call, 1)
 }

@@ -1,18 +1,18 @@
 //! Deployments: the list, one, those of a job, and what users do with one.
 //!
-//! Refuses to know: when a deployment goes on. A request becomes a wish; the servers decide.
+//! Refuses to know: when a deployment goes on. A request becomes a `DeploymentRequest`; the servers decide.
 
 use crate::page::{self, CHUNK, Page};
 use crate::query::object;
 use crate::response::Response;
-use crate::shape::deployment::{DeploymentShape, LEFT_OUT, SteppedShape};
+use crate::shape::deployment::{DeploymentShape, OMIT_EMPTY, SteppedShape};
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use model::deployment::Deployment;
 use model::id::{AllocId, DeploymentId, JobKey};
 use serde_json::{Map, Value};
 use state::view::{Table, View};
-use wire::request::{Action, DeploymentWish, Done};
+use wire::request::{DeploymentRequest, WriteReply, WriteRequest};
 
 /// What users do with a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Verb {
     AllocationHealth,
 }
 
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::Deployments);
     blocking::answer(call, index, vec![WatchKey::Deployments], view.index(), || {
@@ -60,7 +60,7 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Deployment>, Response> {
 }
 
 fn matches(call: &Call<'_>, deployment: &Deployment) -> Result<bool, Response> {
-    call.query.matches(&LEFT_OUT, |_| object(&DeploymentShape::new(deployment)))
+    call.query.matches(&OMIT_EMPTY, |_| object(&DeploymentShape::new(deployment)))
 }
 
 fn shapes(call: &Call<'_>, deployments: &[Deployment]) -> Response {
@@ -68,7 +68,7 @@ fn shapes(call: &Call<'_>, deployments: &[Deployment]) -> Response {
     Response::json(&shapes, call.query.pretty)
 }
 
-pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let id: DeploymentId = page::full_id("deployment", id)?;
     let view = call.view()?;
     let deployment = view.deployment(id)?;
@@ -82,7 +82,7 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// Without `all` only those of the job that there is now, not of an earlier one of the same id.
-pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let all = call.query.flag("all", false)?;
     let view = call.view()?;
@@ -97,7 +97,7 @@ pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// The newest, or `null`.
-pub fn latest_of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn latest_of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let index = view.table_index(Table::Deployments);
@@ -107,7 +107,7 @@ pub fn latest_of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<Outcome, Response> {
+pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<RouteOutcome, Response> {
     let deployment: DeploymentId = page::full_id("deployment", id)?;
     let body = match call.request.body.as_slice() {
         [] if verb == Verb::Fail => Map::new(),
@@ -120,29 +120,29 @@ pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<Outcome, Response> 
         _ => {}
     }
     let step = match verb {
-        Verb::Fail => DeploymentWish::Fail,
-        Verb::Pause if json::flag(&body, "Pause")? => DeploymentWish::Pause,
-        Verb::Pause => DeploymentWish::Resume,
+        Verb::Fail => DeploymentRequest::Fail,
+        Verb::Pause if json::flag(&body, "Pause")? => DeploymentRequest::Pause,
+        Verb::Pause => DeploymentRequest::Resume,
         Verb::Promote => promotion(&body)?,
         Verb::AllocationHealth => health(&body)?,
         // a deployment waits for other regions only if its job is in several
         Verb::Unblock => return Err(unblocked(call, deployment)?),
     };
-    let answer = Answer { kind: AnswerKind::DeploymentStepped, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::StepDeployment { deployment, step }, answer))
+    let answer = WriteResponder { kind: WriteKind::DeploymentStepped, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::StepDeployment { deployment, step }, answer))
 }
 
-fn promotion(body: &Map<String, Value>) -> Result<DeploymentWish, Response> {
+fn promotion(body: &Map<String, Value>) -> Result<DeploymentRequest, Response> {
     let groups: Vec<String> = json::texts(body, "Groups")?.into_iter().map(str::to_string).collect();
     match (json::flag(body, "All")?, groups.is_empty()) {
-        (true, true) => Ok(DeploymentWish::Promote { groups: None }),
-        (false, false) => Ok(DeploymentWish::Promote { groups: Some(groups) }),
+        (true, true) => Ok(DeploymentRequest::Promote { groups: None }),
+        (false, false) => Ok(DeploymentRequest::Promote { groups: Some(groups) }),
         (true, false) => Err(Response::text(400, "name groups or all of them, not both")),
         (false, true) => Err(Response::text(400, "name the groups to promote, or say that all are meant")),
     }
 }
 
-fn health(body: &Map<String, Value>) -> Result<DeploymentWish, Response> {
+fn health(body: &Map<String, Value>) -> Result<DeploymentRequest, Response> {
     let ids = |name| -> Result<Vec<AllocId>, Response> {
         json::texts(body, name)?.into_iter().map(|id| page::full_id("alloc", id)).collect()
     };
@@ -153,7 +153,7 @@ fn health(body: &Map<String, Value>) -> Result<DeploymentWish, Response> {
     if let Some(both) = healthy.iter().find(|id| unhealthy.contains(id)) {
         return Err(Response::text(400, format!("allocation {both} cannot be healthy and unhealthy")));
     }
-    Ok(DeploymentWish::SetHealth { healthy, unhealthy })
+    Ok(DeploymentRequest::SetHealth { healthy, unhealthy })
 }
 
 fn unblocked(call: &Call<'_>, id: DeploymentId) -> Result<Response, Response> {
@@ -165,9 +165,9 @@ fn unblocked(call: &Call<'_>, id: DeploymentId) -> Result<Response, Response> {
     Ok(Response::text(500, why))
 }
 
-pub fn stepped(done: &Done, pretty: bool) -> Response {
+pub fn stepped(done: &WriteReply, pretty: bool) -> Response {
     let (eval, reverted) = match done {
-        Done::Deployment { eval, reverted, .. } => (*eval, *reverted),
+        WriteReply::Deployment { eval, reverted, .. } => (*eval, *reverted),
         _ => (None, None),
     };
     let index = done.index();

@@ -5,17 +5,17 @@
 use crate::page::{self, CHUNK, Page};
 use crate::query::{Query, object};
 use crate::response::Response;
-use crate::shape::eval::{CountShape, DeletedShape, EvalShape, LEFT_OUT};
+use crate::shape::eval::{CountShape, DeletedShape, EvalShape, OMIT_EMPTY};
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use model::eval::Evaluation;
 use model::id::{EvalId, JobKey};
 use serde_json::{Map, Value};
 use state::view::{Table, View};
 use std::collections::BTreeMap;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     one_filter(call)?;
     let view = call.view()?;
     let index = view.table_index(Table::Evals);
@@ -34,7 +34,7 @@ fn one_filter(call: &Call<'_>) -> Result<(), Response> {
 }
 
 /// How many the list has with the same parameters, all pages together.
-pub fn count(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn count(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     one_filter(call)?;
     let mut whole = call.query.clone();
     whole.per_page = 0;
@@ -88,7 +88,7 @@ fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Evaluation>, Response> {
 }
 
 /// By their ids, all or none; or by a filter, as many as can go.
-pub fn delete(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn delete(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     let filter = json::text(&body, "Filter")?.unwrap_or_default();
     let some = json::member(&body, "EvalIDs").and_then(Value::as_array).is_some_and(|ids| !ids.is_empty());
@@ -97,11 +97,14 @@ pub fn delete(call: &Call<'_>) -> Result<Outcome, Response> {
     }
     let named = ids(&body)?;
     let action = match (named.is_empty(), filter) {
-        (false, _) => Action::DeleteEvals { ids: named, skip_needed: false },
+        (false, _) => WriteRequest::DeleteEvals { ids: named, skip_needed: false },
         (true, "") => return Err(Response::text(400, "evals must be deleted by either ID or filter")),
-        (true, filter) => Action::DeleteEvals { ids: matching(call, filter)?, skip_needed: true },
+        (true, filter) => WriteRequest::DeleteEvals { ids: matching(call, filter)?, skip_needed: true },
     };
-    Ok(Outcome::Act(action, Answer { kind: AnswerKind::EvalsDeleted, pretty: call.query.pretty }))
+    Ok(RouteOutcome::Write(
+        action,
+        WriteResponder { kind: WriteKind::EvalsDeleted, pretty: call.query.pretty },
+    ))
 }
 
 /// So many ids take 256 KiB.
@@ -135,13 +138,13 @@ fn matching(call: &Call<'_>, filter: &str) -> Result<Vec<EvalId>, Response> {
     Ok(ids)
 }
 
-pub fn deleted(done: &Done, pretty: bool) -> Response {
+pub fn deleted(done: &WriteReply, pretty: bool) -> Response {
     let index = done.index();
-    let count = if let Done::Deleted { count, .. } = done { *count } else { 0 };
+    let count = if let WriteReply::Deleted { count, .. } = done { *count } else { 0 };
     Response::json(&DeletedShape { count, index }, pretty).with("X-Nomad-Index", index.max(1))
 }
 
-pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let id: EvalId = page::full_id("eval", id)?;
     let related = call.query.flag("related", false)?;
     let view = call.view()?;
@@ -182,7 +185,7 @@ fn family(view: &View, eval: &Evaluation) -> Result<Vec<Evaluation>, Response> {
     Ok(of_job.into_iter().filter(|e| e.id != eval.id && members.contains(&e.id)).collect())
 }
 
-pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let index = view.table_index(Table::Evals);
@@ -193,7 +196,7 @@ pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 fn matches(call: &Call<'_>, view: &View, eval: &Evaluation) -> Result<bool, Response> {
-    call.query.matches(&LEFT_OUT, |filter| {
+    call.query.matches(&OMIT_EMPTY, |filter| {
         let pool = match filter.names("FailedTGAllocs") {
             true => Pools::default().of(view, &eval.job)?,
             false => String::new(),

@@ -6,7 +6,7 @@
 use crate::response::Response;
 use crate::routes::search::{self, Found};
 use crate::shape::search::Match;
-use crate::{Call, Outcome, json, page};
+use crate::{Call, RouteOutcome, json, page};
 use model::alloc::Allocation;
 use model::job::{Job, Task, TaskGroup};
 use model::value::Value;
@@ -18,7 +18,7 @@ const IN_JOBS: [&str; 7] = ["jobs", "groups", "tasks", "services", "images", "co
 /// The other contexts whose objects have names.
 const NAMED: [&str; 4] = ["nodes", "node_pools", "namespaces", "allocs"];
 
-pub fn search(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn search(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let rules = call.ctx.agent.search;
     if !rules.fuzzy_enabled {
         return Err(Response::text(500, "fuzzy search is not enabled"));
@@ -49,7 +49,7 @@ pub fn search(call: &Call<'_>) -> Result<Outcome, Response> {
         };
         found.put(context, matches, truncated);
     }
-    Ok(Outcome::Respond(found.answer(call, &view)))
+    Ok(RouteOutcome::Respond(found.answer(call, &view)))
 }
 
 /// What has no name is found by the beginning of its id.

@@ -6,7 +6,7 @@
 use crate::blocking;
 use crate::response::Response;
 use crate::watch::WatchKey;
-use crate::{Call, Outcome};
+use crate::{Call, RouteOutcome};
 use base64::Engine;
 use model::key::SigningKey;
 use serde::Serialize;
@@ -41,7 +41,7 @@ struct KeyMeta {
     state: &'static str,
 }
 
-pub fn jwks(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn jwks(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let jwk = |key: &SigningKey| Jwk {
         purpose: "sig",
         kty: "OKP",
@@ -51,11 +51,11 @@ pub fn jwks(call: &Call<'_>) -> Result<Outcome, Response> {
         x: base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(key.public),
     };
     let keys = call.view()?.signing_keys()?.iter().map(jwk).collect();
-    Ok(Outcome::Respond(Response::json(&JwkSet { keys }, call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&JwkSet { keys }, call.query.pretty)))
 }
 
 /// Keys are made once and do not change: who waits for a change waits to the end.
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let keys = view.signing_keys()?;
     let index = keys.iter().map(|k| k.create_index).max().unwrap_or(0);

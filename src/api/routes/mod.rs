@@ -28,7 +28,7 @@ pub mod why;
 
 use crate::request::Method;
 use crate::response::Response;
-use crate::{Call, Outcome};
+use crate::{Call, RouteOutcome};
 use table::ROUTES;
 
 /// A line of the table.
@@ -100,9 +100,9 @@ pub enum Namespaces {
 /// Who answers. The number of names is the pattern's.
 #[derive(Clone, Copy, Debug)]
 pub enum Handler {
-    NoObject(fn(&Call<'_>) -> Result<Outcome, Response>),
-    Object(fn(&Call<'_>, &str) -> Result<Outcome, Response>),
-    TwoObjects(fn(&Call<'_>, &str, &str) -> Result<Outcome, Response>),
+    NoObject(fn(&Call<'_>) -> Result<RouteOutcome, Response>),
+    Object(fn(&Call<'_>, &str) -> Result<RouteOutcome, Response>),
+    TwoObjects(fn(&Call<'_>, &str, &str) -> Result<RouteOutcome, Response>),
     /// Nomad's API has it; drover has not yet (http-api.md 0.1.2). Named as Nomad names it.
     NotBuilt(&'static str),
     /// The object may be there, this part of it is not.
@@ -129,7 +129,7 @@ pub fn find(path: &str, method: Method) -> Result<Found, Response> {
 }
 
 impl Found {
-    pub fn answer(&self, call: &Call<'_>) -> Result<Outcome, Response> {
+    pub fn answer(&self, call: &Call<'_>) -> Result<RouteOutcome, Response> {
         match (self.route.handler, self.names.as_slice()) {
             (Handler::NoObject(handler), _) => handler(call),
             (Handler::Object(handler), [id, ..]) => handler(call, id),

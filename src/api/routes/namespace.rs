@@ -5,14 +5,14 @@
 use crate::response::Response;
 use crate::shape::namespace::NamespaceShape;
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use model::namespace::{Capabilities, NamespaceSpec};
 use serde_json::{Map, Value};
 use state::view::Table;
 use std::collections::BTreeMap;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::Namespaces);
     blocking::answer(call, index, vec![WatchKey::Namespaces], view.index(), || {
@@ -22,7 +22,7 @@ pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     })
 }
 
-pub fn one(call: &Call<'_>, name: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, name: &str) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let found = view.namespace(name)?;
     let index = found.as_ref().map_or_else(|| view.table_index(Table::Namespaces), |n| n.modify_index);
@@ -33,7 +33,7 @@ pub fn one(call: &Call<'_>, name: &str) -> Result<Outcome, Response> {
 }
 
 /// `name`: from the path, when the request names a namespace there.
-pub fn write(call: &Call<'_>, name: Option<&str>) -> Result<Outcome, Response> {
+pub fn write(call: &Call<'_>, name: Option<&str>) -> Result<RouteOutcome, Response> {
     let namespace = decode(&json::object(call.body()?)?)?;
     if name.is_some_and(|name| name != namespace.name) {
         return Err(Response::text(400, "Namespace name does not match request path"));
@@ -43,21 +43,21 @@ pub fn write(call: &Call<'_>, name: Option<&str>) -> Result<Outcome, Response> {
         let shown: String = namespace.name.chars().take(MAX_SHOWN_CHARS).collect();
         return Err(Response::text(500, format!("Invalid namespace {shown:?}: {problems}")));
     }
-    Ok(act(call, Action::UpsertNamespace { namespace: Box::new(namespace) }))
+    Ok(act(call, WriteRequest::UpsertNamespace { namespace: Box::new(namespace) }))
 }
 
 /// How much of a refused name the refusal repeats.
 const MAX_SHOWN_CHARS: usize = 128;
 
-pub fn delete(call: &Call<'_>, name: &str) -> Result<Outcome, Response> {
-    Ok(act(call, Action::DeleteNamespace { name: name.to_string() }))
+pub fn delete(call: &Call<'_>, name: &str) -> Result<RouteOutcome, Response> {
+    Ok(act(call, WriteRequest::DeleteNamespace { name: name.to_string() }))
 }
 
-fn act(call: &Call<'_>, action: Action) -> Outcome {
-    Outcome::Act(action, Answer { kind: AnswerKind::Written, pretty: call.query.pretty })
+fn act(call: &Call<'_>, action: WriteRequest) -> RouteOutcome {
+    RouteOutcome::Write(action, WriteResponder { kind: WriteKind::Written, pretty: call.query.pretty })
 }
 
-pub fn written(done: &Done) -> Response {
+pub fn written(done: &WriteReply) -> Response {
     Response::text(200, "").with("X-Nomad-Index", done.index().max(1))
 }
 

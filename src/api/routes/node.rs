@@ -1,8 +1,8 @@
 //! Nodes: the list, one, and what users want of one.
 //!
-//! Refuses to know: how a node is drained. A request becomes a wish; the servers decide.
+//! Refuses to know: how a node is drained. A request becomes a `NodeUpdateRequest`; the servers decide.
 
-use crate::filter::LeftOut;
+use crate::filter::OmitEmpty;
 use crate::page::{self, Page};
 use crate::query::object;
 use crate::response::Response;
@@ -10,7 +10,7 @@ use crate::routes::namespace;
 use crate::routes::node_pool;
 use crate::shape::node::{NodeChangedShape, NodeEvaluatedShape, NodeShape, NodeStub};
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use jobspec::duration::parse as parse_duration;
 use model::id::{EvalId, NodeId};
 use model::node::Node;
@@ -19,11 +19,11 @@ use model::time::Span;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
 use std::sync::Arc;
-use wire::command::NodeWish;
-use wire::request::{Action, Done};
+use wire::command::NodeUpdateRequest;
+use wire::request::{WriteReply, WriteRequest};
 
 /// `pool`: `None` for every node.
-pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let pool = pool.map_or(Ok(ALL_POOLS), |pool| node_pool::known(call, &view, pool))?;
     let q = &call.query;
@@ -51,7 +51,7 @@ fn page_of(call: &Call<'_>, view: &View, pool: &str) -> Result<Page<Arc<Node>>, 
     nodes.retain(|n| pool == ALL_POOLS || n.info.pool == pool);
     let from = page::place_token::<NodeId>(&q.next_token)?.map(|(_, id)| id);
     let (key, name) = (|n: &Arc<Node>| n.info.id, |n: &Arc<Node>| n.info.id.to_string());
-    let matches = |n: &Arc<Node>| q.matches(&LeftOut::NOTHING, |_| object(&NodeShape::new(n)));
+    let matches = |n: &Arc<Node>| q.matches(&OmitEmpty::NOTHING, |_| object(&NodeShape::new(n)));
     page::cut(nodes.into_iter().map(Ok), q, from.as_ref(), key, name, matches)
 }
 
@@ -61,7 +61,7 @@ fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Arc<Node>>, Response> {
     Ok(found.into_iter().flatten().collect())
 }
 
-pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let id: NodeId = page::full_id("node", id)?;
     let view = call.view()?;
     let node = view.node(id)?;
@@ -72,43 +72,43 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn evaluate(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let node: NodeId = page::full_id("node", id)?;
-    let answer = Answer { kind: AnswerKind::NodeEvaluated, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::EvaluateNode { node }, answer))
+    let answer = WriteResponder { kind: WriteKind::NodeEvaluated, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::EvaluateNode { node }, answer))
 }
 
-pub fn purge(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
-    change(call, id, NodeWish::Purge, AnswerKind::NodeEvaluated)
+pub fn purge(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
+    change(call, id, NodeUpdateRequest::Purge, WriteKind::NodeEvaluated)
 }
 
-pub fn eligibility(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn eligibility(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
-    let wish = match json::text(&body, "Eligibility")?.unwrap_or_default() {
-        "eligible" => NodeWish::Eligible(true),
-        "ineligible" => NodeWish::Eligible(false),
+    let request = match json::text(&body, "Eligibility")?.unwrap_or_default() {
+        "eligible" => NodeUpdateRequest::Eligible(true),
+        "ineligible" => NodeUpdateRequest::Eligible(false),
         other => {
             let why = format!("invalid scheduling eligibility {other:?}: say \"eligible\" or \"ineligible\"");
             return Err(Response::text(500, why));
         }
     };
-    change(call, id, wish, AnswerKind::NodeChanged)
+    change(call, id, request, WriteKind::NodeChanged)
 }
 
 /// Without a `DrainSpec` the drain ends.
-pub fn drain(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn drain(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     let meta = namespace::meta(&body)?;
-    let wish = match json::member(&body, "DrainSpec") {
-        None => NodeWish::EndDrain { mark_eligible: json::flag(&body, "MarkEligible")?, meta },
-        Some(Value::Object(spec)) => NodeWish::Drain {
+    let request = match json::member(&body, "DrainSpec") {
+        None => NodeUpdateRequest::EndDrain { mark_eligible: json::flag(&body, "MarkEligible")?, meta },
+        Some(Value::Object(spec)) => NodeUpdateRequest::Drain {
             deadline: duration(spec, "Deadline")?,
             ignore_system: json::flag(spec, "IgnoreSystemJobs")?,
             meta,
         },
         Some(_) => return Err(Response::text(400, "member DrainSpec must be an object or null")),
     };
-    change(call, id, wish, AnswerKind::NodeChanged)
+    change(call, id, request, WriteKind::NodeChanged)
 }
 
 /// Nanoseconds, or a text as in job files. Absent: zero.
@@ -122,26 +122,31 @@ fn duration(object: &Map<String, Value>, name: &str) -> Result<Span, Response> {
     given.ok_or_else(|| Response::text(400, why()))
 }
 
-fn change(call: &Call<'_>, id: &str, wish: NodeWish, kind: AnswerKind) -> Result<Outcome, Response> {
+fn change(
+    call: &Call<'_>,
+    id: &str,
+    request: NodeUpdateRequest,
+    kind: WriteKind,
+) -> Result<RouteOutcome, Response> {
     let node: NodeId = page::full_id("node", id)?;
-    let answer = Answer { kind, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::ChangeNode { node, wish }, answer))
+    let answer = WriteResponder { kind, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::UpdateNode { node, request }, answer))
 }
 
-pub fn changed(done: &Done, pretty: bool) -> Response {
+pub fn changed(done: &WriteReply, pretty: bool) -> Response {
     let (evals, node_modify_index) = evals_of(done);
     let shape = NodeChangedShape::new(evals, node_modify_index, done.index());
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }
 
-fn evals_of(done: &Done) -> (&[EvalId], u64) {
+fn evals_of(done: &WriteReply) -> (&[EvalId], u64) {
     match done {
-        Done::Evals { evals, modify_index, .. } => (evals.as_slice(), *modify_index),
+        WriteReply::Evals { evals, modify_index, .. } => (evals.as_slice(), *modify_index),
         _ => (&[][..], 0),
     }
 }
 
-pub fn evaluated(done: &Done, pretty: bool) -> Response {
+pub fn evaluated(done: &WriteReply, pretty: bool) -> Response {
     let (evals, node_modify_index) = evals_of(done);
     let shape = NodeEvaluatedShape::new(evals, node_modify_index, done.index());
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))

@@ -9,14 +9,14 @@ use crate::routes::namespace;
 use crate::routes::scheduler_config;
 use crate::shape::pool::NodePoolShape;
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, filter::LeftOut, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, filter::OmitEmpty, json};
 use model::pool::{NodePool, NodePoolSpec, is_built_in};
 use model::scheduling::PoolScheduling;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
-use wire::request::Action;
+use wire::request::WriteRequest;
 
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::NodePools);
     blocking::answer(call, index, vec![WatchKey::NodePools], view.index(), || {
@@ -30,12 +30,12 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<NodePool>, Response> {
     let q = &call.query;
     let from = Some(q.next_token.clone()).filter(|token| !token.is_empty());
     let name = |pool: &NodePool| pool.spec.name.clone();
-    let matches = |pool: &NodePool| q.matches(&LeftOut::NOTHING, |_| object(&NodePoolShape::new(pool)));
+    let matches = |pool: &NodePool| q.matches(&OmitEmpty::NOTHING, |_| object(&NodePoolShape::new(pool)));
     let rows = view.node_pools(&q.prefix)?.into_iter().map(Ok);
     page::cut(rows, q, from.as_ref(), name, name, matches)
 }
 
-pub fn one(call: &Call<'_>, name: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, name: &str) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let found = view.node_pool(name)?;
     let index = found.as_ref().map_or_else(|| view.table_index(Table::NodePools), |p| p.modify_index);
@@ -57,7 +57,7 @@ pub fn known<'a>(call: &Call<'_>, view: &View, name: &'a str) -> Result<&'a str,
 }
 
 /// `name`: from the path, when the request names a pool there.
-pub fn write(call: &Call<'_>, name: Option<&str>) -> Result<Outcome, Response> {
+pub fn write(call: &Call<'_>, name: Option<&str>) -> Result<RouteOutcome, Response> {
     let pool = decode(&json::object(call.body()?)?)?;
     if name.is_some_and(|name| name != pool.name) {
         return Err(Response::text(400, "Node pool name does not match request path"));
@@ -70,18 +70,18 @@ pub fn write(call: &Call<'_>, name: Option<&str>) -> Result<Outcome, Response> {
     if is_built_in(&pool.name) {
         return Err(Response::text(400, format!("modifying node pool {shown:?} is not allowed")));
     }
-    Ok(act(call, Action::UpsertNodePool { pool: Box::new(pool) }))
+    Ok(act(call, WriteRequest::UpsertNodePool { pool: Box::new(pool) }))
 }
 
 /// How much of a refused name the refusal repeats.
 const MAX_SHOWN_CHARS: usize = 128;
 
-pub fn delete(call: &Call<'_>, name: &str) -> Result<Outcome, Response> {
-    Ok(act(call, Action::DeleteNodePool { name: name.to_string() }))
+pub fn delete(call: &Call<'_>, name: &str) -> Result<RouteOutcome, Response> {
+    Ok(act(call, WriteRequest::DeleteNodePool { name: name.to_string() }))
 }
 
-fn act(call: &Call<'_>, action: Action) -> Outcome {
-    Outcome::Act(action, Answer { kind: AnswerKind::Written, pretty: call.query.pretty })
+fn act(call: &Call<'_>, action: WriteRequest) -> RouteOutcome {
+    RouteOutcome::Write(action, WriteResponder { kind: WriteKind::Written, pretty: call.query.pretty })
 }
 
 fn decode(body: &Map<String, Value>) -> Result<NodePoolSpec, Response> {

@@ -4,28 +4,28 @@
 
 use crate::response::Response;
 use crate::shape::operator::{AutopilotShape, RaftShape};
-use crate::{Answer, AnswerKind, Call, Outcome};
-use wire::request::Action;
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder};
+use wire::request::WriteRequest;
 
-pub fn raft_configuration(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn raft_configuration(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let shape = RaftShape::new(call.ctx.agent, call.ctx.status);
-    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&shape, call.query.pretty)))
 }
 
 /// 429 with the same JSON when the servers are not well.
-pub fn autopilot_health(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn autopilot_health(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let shape = AutopilotShape::new(call.ctx.agent, call.ctx.status);
     let status = if shape.healthy { 200 } else { 429 };
-    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty).status(status)))
+    Ok(RouteOutcome::Respond(Response::json(&shape, call.query.pretty).status(status)))
 }
 
 /// Answered as soon as the collector is on its way.
-pub fn collect_garbage(call: &Call<'_>) -> Result<Outcome, Response> {
-    let answer = Answer { kind: AnswerKind::Written, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::CollectGarbage, answer))
+pub fn collect_garbage(call: &Call<'_>) -> Result<RouteOutcome, Response> {
+    let answer = WriteResponder { kind: WriteKind::Written, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::CollectGarbage, answer))
 }
 
 /// Every entry of the log leaves the summaries of jobs exact: there is nothing to count anew.
-pub fn reconcile_summaries(_: &Call<'_>) -> Result<Outcome, Response> {
-    Ok(Outcome::Respond(Response::text(200, "")))
+pub fn reconcile_summaries(_: &Call<'_>) -> Result<RouteOutcome, Response> {
+    Ok(RouteOutcome::Respond(Response::text(200, "")))
 }

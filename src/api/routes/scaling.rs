@@ -7,7 +7,7 @@ use crate::page::{full_id, id_prefix};
 use crate::response::Response;
 use crate::shape::scaling::{EventShape, GroupScaleShape, PolicyShape, PolicyStub, ScaleStatusShape};
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use jobspec::free_form;
 use model::alloc::{Allocation, ClientStatus};
 use model::id::{JobKey, ScalingPolicyId};
@@ -16,12 +16,12 @@ use model::scaling::ScalingPolicy;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
 use std::collections::BTreeMap;
-use wire::request::{Action, ScaleWish};
+use wire::request::{ScaleRequest, WriteRequest};
 
 /// Message and meta of an event may be so long together: the newest of them are kept.
 const MAX_EVENT_BYTES: usize = 16 << 10;
 
-pub fn scale(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn scale(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     if id.is_empty() {
         return Err(bad("missing job ID for scaling action"));
     }
@@ -43,7 +43,7 @@ pub fn scale(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
             "Message and Meta must not have more than {MAX_EVENT_BYTES} bytes together"
         )));
     }
-    let wish = ScaleWish {
+    let request = ScaleRequest {
         job: JobKey::new(namespace, id),
         group,
         count,
@@ -52,8 +52,11 @@ pub fn scale(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         meta: free_form(meta),
         enforce_index: json::number(&body, "JobModifyIndex")?.filter(|index| *index > 0),
     };
-    let kind = AnswerKind::Registered { warnings: String::new() };
-    Ok(Outcome::Act(Action::ScaleJob(Box::new(wish)), Answer { kind, pretty: call.query.pretty }))
+    let kind = WriteKind::Registered { warnings: String::new() };
+    Ok(RouteOutcome::Write(
+        WriteRequest::ScaleJob(Box::new(request)),
+        WriteResponder { kind, pretty: call.query.pretty },
+    ))
 }
 
 /// What else the body names is what the request is for.
@@ -88,7 +91,7 @@ fn bad(sentence: impl Into<String>) -> Response {
 }
 
 /// How many of each group there are, and what was said of its scaling.
-pub fn status(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn status(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let Some(job) = view.job(&key)? else {
@@ -146,7 +149,7 @@ fn answer(call: &Call<'_>, job: &Job, task_groups: BTreeMap<&str, GroupScaleShap
 }
 
 /// Ordered by id.
-pub fn policies(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn policies(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::ScalingPolicies);
     // a policy changes with its job only
@@ -173,7 +176,7 @@ fn chosen(call: &Call<'_>, view: &View) -> Result<Vec<ScalingPolicy>, Response> 
     Ok(found)
 }
 
-pub fn policy(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn policy(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     if id.is_empty() {
         return Err(Response::text(404, "policy not found"));
     }

@@ -4,18 +4,18 @@
 
 use crate::response::Response;
 use crate::shape::operator::{ConfiguredShape, SchedulerShape};
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use model::scheduling::{Algorithm, Preemption, SchedulerSettings};
 use model::validate::multi_warning;
 use serde_json::{Map, Value};
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
-pub fn configuration(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn configuration(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let config = view.scheduler_config()?;
     let shape = SchedulerShape::new(&config, call.ctx.status.leader.is_some());
     let response = Response::json(&shape, call.query.pretty);
-    Ok(Outcome::Respond(blocking::mark(call, response, config.modify_index)))
+    Ok(RouteOutcome::Respond(blocking::mark(call, response, config.modify_index)))
 }
 
 /// What Nomad fills in by itself.
@@ -24,7 +24,7 @@ const LIMIT_WITHOUT_EFFECT: &str =
     "NodeLimitForFeasibilityChecks has no effect: every node is looked at for every placement";
 
 /// What the body does not say is as if it had said no.
-pub fn configure(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn configure(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?).map_err(|bad| {
         let why = String::from_utf8_lossy(&bad.body).into_owned();
         Response::text(400, format!("Error parsing scheduler config: {why}"))
@@ -42,9 +42,9 @@ pub fn configure(call: &Call<'_>) -> Result<Outcome, Response> {
         None | Some(0 | DEFAULT_NODE_LIMIT) => String::new(),
         Some(_) => multi_warning(&[LIMIT_WITHOUT_EFFECT.to_string()]),
     };
-    let action = Action::ConfigureScheduler { settings, cas };
-    let kind = AnswerKind::SchedulerConfigured { warnings };
-    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+    let action = WriteRequest::ConfigureScheduler { settings, cas };
+    let kind = WriteKind::SchedulerConfigured { warnings };
+    Ok(RouteOutcome::Write(action, WriteResponder { kind, pretty: call.query.pretty }))
 }
 
 fn settings(body: &Map<String, Value>) -> Result<SchedulerSettings, Response> {
@@ -82,8 +82,8 @@ pub fn algorithm(body: &Map<String, Value>) -> Result<Option<Algorithm>, Respons
     }
 }
 
-pub fn configured(done: &Done, warnings: String, pretty: bool) -> Response {
-    let updated = matches!(done, Done::SchedulerConfig { updated: true, .. });
+pub fn configured(done: &WriteReply, warnings: String, pretty: bool) -> Response {
+    let updated = matches!(done, WriteReply::SchedulerConfig { updated: true, .. });
     let index = done.index();
     Response::json(&ConfiguredShape { updated, warnings, index }, pretty).with("X-Nomad-Index", index.max(1))
 }

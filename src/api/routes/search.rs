@@ -5,7 +5,7 @@
 use crate::page::hex_digits;
 use crate::response::Response;
 use crate::shape::search::SearchShape;
-use crate::{Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, blocking, json};
 use state::view::View;
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl<M: serde::Serialize> Found<M> {
     }
 }
 
-pub fn search(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn search(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     let prefix = json::text(&body, "Prefix")?.unwrap_or_default();
     let contexts = asked(json::text(&body, "Context")?.unwrap_or_default(), &CONTEXTS)?;
@@ -73,7 +73,7 @@ pub fn search(call: &Call<'_>) -> Result<Outcome, Response> {
         let (ids, truncated) = look_up(call, &view, context, prefix)?;
         found.put(context, ids, truncated);
     }
-    Ok(Outcome::Respond(found.answer(call, &view)))
+    Ok(RouteOutcome::Respond(found.answer(call, &view)))
 }
 
 /// Nothing, and `all`, ask for every context.

@@ -4,7 +4,7 @@
 
 use crate::response::Response;
 use crate::shape::why::shown;
-use crate::{Call, Outcome, page};
+use crate::{Call, RouteOutcome, page};
 use model::id::{AllocId, EvalId, JobKey};
 use wire::request::Refusal;
 use wire::why::{Subject, Why};
@@ -15,20 +15,20 @@ pub struct Explained {
     pretty: bool,
 }
 
-pub fn job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     Ok(explain(call, Subject::Job(JobKey::new(call.namespace(), id))))
 }
 
-pub fn alloc(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn alloc(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     Ok(explain(call, Subject::Alloc(page::full_id::<AllocId>("alloc", id)?)))
 }
 
-pub fn eval(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn eval(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     Ok(explain(call, Subject::Eval(page::full_id::<EvalId>("eval", id)?)))
 }
 
-fn explain(call: &Call<'_>, subject: Subject) -> Outcome {
-    Outcome::Explain(subject, Explained { pretty: call.query.pretty })
+fn explain(call: &Call<'_>, subject: Subject) -> RouteOutcome {
+    RouteOutcome::Explain(subject, Explained { pretty: call.query.pretty })
 }
 
 impl Explained {

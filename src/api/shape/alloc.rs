@@ -1,7 +1,7 @@
 //! Allocations as JSON: the whole allocation (zero values left out), its stub in lists (every member written), its tasks'
 //! states and events.
 
-use super::super::filter::LeftOut;
+use super::super::filter::OmitEmpty;
 use super::claims::{HeldDeviceShape, MappingShape, NetworkShape, listed};
 use super::deployment::HealthShape;
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
@@ -168,7 +168,7 @@ pub struct AllocShape<'a> {
 }
 
 /// What `AllocShape` leaves out, or what no allocation has yet.
-pub static LEFT_OUT: LeftOut = LeftOut {
+pub static OMIT_EMPTY: OmitEmpty = OmitEmpty {
     text: &[
         "NodeName",
         "DesiredDescription",

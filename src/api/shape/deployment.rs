@@ -1,7 +1,7 @@
 //! Deployments as JSON, and the answer to a request that changes one (http-api.md 5.2, 5.3).
 
 use super::{is_zero, rfc3339};
-use crate::filter::LeftOut;
+use crate::filter::OmitEmpty;
 use model::alloc::Health;
 use model::deployment::{Deployment, DeploymentGroup};
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub struct DeploymentShape<'a> {
 }
 
 /// Nothing is left out.
-pub static LEFT_OUT: LeftOut = LeftOut { text: &[], numbers: &[], flags: &[], others: &[] };
+pub static OMIT_EMPTY: OmitEmpty = OmitEmpty { text: &[], numbers: &[], flags: &[], others: &[] };
 
 impl<'a> DeploymentShape<'a> {
     pub fn new(d: &'a Deployment) -> Self {

@@ -1,6 +1,6 @@
 //! Evaluations as JSON. Zero values are left out (http-api.md 0.2.6, 6.6).
 
-use super::super::filter::LeftOut;
+use super::super::filter::OmitEmpty;
 use super::metric::MetricShape;
 use super::{is_zero, map_or_null, rfc3339};
 use model::eval::Evaluation;
@@ -66,7 +66,7 @@ pub struct EvalShape<'a> {
 }
 
 /// What `EvalShape` leaves out, or what no evaluation has yet.
-pub static LEFT_OUT: LeftOut = LeftOut {
+pub static OMIT_EMPTY: OmitEmpty = OmitEmpty {
     text: &[
         "NodeID",
         "DeploymentID",

@@ -2,7 +2,7 @@
 
 use super::rfc3339;
 use serde::Serialize;
-use wire::ask::FileInfo;
+use wire::client_rpc::FileInfo;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -12,7 +12,7 @@ use model::job::{GroupSummary, Job, JobSummary, VersionTag};
 use model::submission::Submission;
 use model::validate::Validation;
 use serde::{Serialize, Serializer};
-use state::heads::JobHead;
+use state::job_headers::JobHeader;
 use std::collections::BTreeMap;
 
 /// A job in a list.
@@ -46,7 +46,7 @@ pub struct JobStub<'a> {
 
 impl<'a> JobStub<'a> {
     /// `whole`: the caller asked for `meta`; otherwise the member is `null`.
-    pub fn new(head: &'a JobHead, whole: Option<&'a Job>) -> Self {
+    pub fn new(head: &'a JobHeader, whole: Option<&'a Job>) -> Self {
         JobStub {
             id: &head.key.id,
             parent_id: head.kinship.parent(),

@@ -2,7 +2,7 @@
 
 use crate::metrics::names::Labels;
 use serde::Serialize;
-use wire::measured::Aggregate;
+use wire::metrics::Aggregate;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

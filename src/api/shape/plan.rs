@@ -12,7 +12,7 @@ use model::plan::GroupChanges;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wire::rehearsal::Rehearsal;
+use wire::job_plan::JobPlanReply;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -69,7 +69,12 @@ impl GroupShape {
 
 impl<'a> PlanShape<'a> {
     /// `node_pool` is that of the job: metrics name it.
-    pub fn new(r: &'a Rehearsal, diff: Option<&'a JobDiff>, node_pool: &'a str, warnings: &'a str) -> Self {
+    pub fn new(
+        r: &'a JobPlanReply,
+        diff: Option<&'a JobDiff>,
+        node_pool: &'a str,
+        warnings: &'a str,
+    ) -> Self {
         let failed = r.failed.iter().map(|(g, m)| (g.as_str(), MetricShape::new(m, node_pool)));
         let evals = || r.created.iter().map(|e| EvalShape::new(e, node_pool)).collect();
         let stub = |(a, job): &'a (Allocation, Option<Arc<Job>>)| {

@@ -4,11 +4,11 @@
 //! Refuses to know: pages. Invariant: it writes what serde writes of `JobStub` (a test compares them).
 
 use model::job::{GroupSummary, Job};
-use state::heads::JobHead;
+use state::job_headers::JobHeader;
 use std::io::Write;
 
 /// `whole`: to show `meta`, which otherwise is `null`.
-pub fn job(out: &mut Vec<u8>, head: &JobHead, whole: Option<&Job>) {
+pub fn job(out: &mut Vec<u8>, head: &JobHeader, whole: Option<&Job>) {
     member(out, "{\"ID\":", &head.key.id);
     member(out, ",\"ParentID\":", head.kinship.parent());
     member(out, ",\"Name\":", &head.name);
@@ -51,7 +51,7 @@ pub fn job(out: &mut Vec<u8>, head: &JobHead, whole: Option<&Job>) {
     piece(out, "}");
 }
 
-fn summary(out: &mut Vec<u8>, head: &JobHead) {
+fn summary(out: &mut Vec<u8>, head: &JobHeader) {
     member(out, "{\"JobID\":", &head.key.id);
     member(out, ",\"Namespace\":", &head.key.namespace);
     piece(out, ",\"Summary\":{");
@@ -129,7 +129,7 @@ mod tests {
             region.run(&register(spec, None));
         }
         let view = region.view();
-        let heads = view.job_heads(None, "", None, 100).expect("reads");
+        let heads = view.job_headers(None, "", None, 100).expect("reads");
         assert_eq!(heads.len(), 5);
         for head in &heads {
             let whole = view.job(&head.key).expect("reads");

@@ -3,7 +3,9 @@
 use super::{Empty, Null};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, Usage};
+use wire::resource_usage::{
+    AllocResourceUsage, HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, ResourceUsage,
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -57,13 +59,13 @@ struct CpuShape {
 }
 
 impl<'a> AllocFiguresShape<'a> {
-    pub fn new(figures: &'a AllocFigures) -> AllocFiguresShape<'a> {
-        let mut all = Usage::default();
+    pub fn new(figures: &'a AllocResourceUsage) -> AllocFiguresShape<'a> {
+        let mut all = ResourceUsage::default();
         for task in figures.tasks.values() {
             add(&mut all, &task.usage);
         }
         let timestamp = figures.at.0;
-        let task = |task: &wire::figures::TaskFigures| TaskFiguresShape {
+        let task = |task: &wire::resource_usage::TaskResourceUsage| TaskFiguresShape {
             resource_usage: UsageShape::new(&task.usage),
             timestamp,
             pids: task.processes.iter().map(|(pid, u)| (pid.to_string(), UsageShape::new(u))).collect(),
@@ -76,7 +78,7 @@ impl<'a> AllocFiguresShape<'a> {
     }
 }
 
-fn add(all: &mut Usage, one: &Usage) {
+fn add(all: &mut ResourceUsage, one: &ResourceUsage) {
     let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
     all.user_percent += one.user_percent;
     all.system_percent += one.system_percent;
@@ -87,7 +89,7 @@ fn add(all: &mut Usage, one: &Usage) {
 }
 
 impl UsageShape {
-    fn new(usage: &Usage) -> UsageShape {
+    fn new(usage: &ResourceUsage) -> UsageShape {
         let measured =
             [Some("RSS"), usage.memory_bytes.map(|_| "Usage"), usage.max_memory_bytes.map(|_| "Max Usage")];
         UsageShape {
@@ -164,9 +166,9 @@ struct HostDiskShape {
     inodes_used_percent: f64,
 }
 
-impl From<&HostFigures> for HostFiguresShape {
-    fn from(host: &HostFigures) -> HostFiguresShape {
-        let HostMemory { total_bytes, available_bytes, used_bytes, free_bytes } = host.memory;
+impl From<&HostStats> for HostFiguresShape {
+    fn from(host: &HostStats) -> HostFiguresShape {
+        let HostMemoryStats { total_bytes, available_bytes, used_bytes, free_bytes } = host.memory;
         HostFiguresShape {
             memory: HostMemoryShape {
                 total: total_bytes,
@@ -185,8 +187,8 @@ impl From<&HostFigures> for HostFiguresShape {
     }
 }
 
-impl From<&HostCpu> for HostCpuShape {
-    fn from(cpu: &HostCpu) -> HostCpuShape {
+impl From<&HostCpuStats> for HostCpuShape {
+    fn from(cpu: &HostCpuStats) -> HostCpuShape {
         HostCpuShape {
             cpu: cpu.name.clone(),
             user: cpu.user_percent,
@@ -198,8 +200,8 @@ impl From<&HostCpu> for HostCpuShape {
     }
 }
 
-impl From<&HostDisk> for HostDiskShape {
-    fn from(disk: &HostDisk) -> HostDiskShape {
+impl From<&HostDiskStats> for HostDiskShape {
+    fn from(disk: &HostDiskStats) -> HostDiskShape {
         HostDiskShape {
             device: disk.device.clone(),
             mountpoint: disk.mountpoint.clone(),

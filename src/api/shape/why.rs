@@ -2,7 +2,7 @@
 
 use model::alloc::NodeScore;
 use serde_json::{Value, json};
-use wire::why::{GroupWhy, Link, Missing, Reason, Why};
+use wire::why::{GroupWhy, HistoryEntry, Missing, Reason, Why};
 
 pub fn shown(why: &Why) -> Value {
     json!({
@@ -58,6 +58,6 @@ fn score((score, name): &(NodeScore, String)) -> Value {
     })
 }
 
-fn link(l: &Link) -> Value {
+fn link(l: &HistoryEntry) -> Value {
     json!({"Time": l.at.0, "Kind": l.kind, "ID": l.id, "Text": l.text})
 }

@@ -63,7 +63,7 @@ fn the_task_that_has_the_action_is_asked() {
     let mut world = acting();
     let (alloc, other) = (alloc_id(1), alloc_id(9));
     let session = |task: &str, action: &str, tty| {
-        Ok(NodeAsk::Action { alloc, task: task.into(), action: action.into(), tty })
+        Ok(ClientRequest::Action { alloc, task: task.into(), action: action.into(), tty })
     };
     let asked = |world: &World, job: &str, query: &str| {
         let target = format!("/v1/job/{job}/action?{}", query.replace("@", &alloc.to_string()));
@@ -120,7 +120,7 @@ fn the_task_that_has_the_action_is_asked() {
     assert_eq!(still, session("t", "show", false).map_err(str::to_string), "what it runs counts");
     let mut plain = request(Method::Get, &format!("/v1/job/web/action?action=show&allocID={alloc}"), "");
     plain.websocket = false;
-    let Outcome::Respond(response) = world.step(&plain, WaitState::default()) else {
+    let RouteOutcome::Respond(response) = world.step(&plain, WaitState::default()) else {
         panic!("it was asked for")
     };
     assert_eq!((response.status, text(&response).contains("websocket")), (400, true));

@@ -3,10 +3,10 @@
 use super::*;
 use crate::presentation::Form;
 use state::samples::alloc_id;
-use wire::ask::{LogStream, Position, RestartScope};
+use wire::client_rpc::{LogStream, Position, RestartScope};
 
 /// What a request asks of the node, or why it does not.
-fn asked(world: &World, method: Method, target: &str, body: &str) -> Result<NodeAsk, String> {
+fn asked(world: &World, method: Method, target: &str, body: &str) -> Result<ClientRequest, String> {
     world.ask(method, target, body).map(|(ask, _)| ask)
 }
 
@@ -28,7 +28,8 @@ fn logs_are_checked_before_the_first_byte() {
     }
     let target = format!("{path}?task=t&type=stderr&follow=true&origin=end&offset=5");
     let from = Position::FromEnd(5);
-    let ask = NodeAsk::Logs { alloc: id, task: "t".into(), stream: LogStream::Stderr, from, follow: true };
+    let ask =
+        ClientRequest::Logs { alloc: id, task: "t".into(), stream: LogStream::Stderr, from, follow: true };
     assert_eq!(
         world.ask(Method::Get, &target, ""),
         Ok((ask, Presentation { form: Form::Frames, pretty: false }))
@@ -42,12 +43,12 @@ fn files_are_named_by_path_and_read_from_a_position() {
     let world = World::running();
     let alloc = alloc_id(1);
     let path = || "a/b".to_string();
-    let file = |from, limit, follow| Ok(NodeAsk::File { alloc, path: path(), from, limit, follow });
+    let file = |from, limit, follow| Ok(ClientRequest::File { alloc, path: path(), from, limit, follow });
     let start = Position::FromStart;
     for (target, expected) in [
-        ("ls/ID", Ok(NodeAsk::List { alloc, path: "/".into() })),
-        ("ls/ID?path=a/b", Ok(NodeAsk::List { alloc, path: path() })),
-        ("stat/ID?path=a%2Fb", Ok(NodeAsk::Stat { alloc, path: path() })),
+        ("ls/ID", Ok(ClientRequest::List { alloc, path: "/".into() })),
+        ("ls/ID?path=a/b", Ok(ClientRequest::List { alloc, path: path() })),
+        ("stat/ID?path=a%2Fb", Ok(ClientRequest::Stat { alloc, path: path() })),
         ("stat/ID", Err("400 must provide a file name")),
         ("cat/ID?path=", Err("400 must provide a file name")),
         ("cat/x?path=a", Err("400 must provide a valid alloc id")),
@@ -88,10 +89,10 @@ fn a_task_that_has_not_begun_has_no_logs() {
 fn what_is_asked_of_an_allocation_is_taken_apart() {
     let world = World::running();
     let alloc = alloc_id(1);
-    let restart = |scope| NodeAsk::Restart { alloc, scope };
+    let restart = |scope| ClientRequest::Restart { alloc, scope };
     let signal = |task: Option<&str>| {
         let task = task.map(str::to_string);
-        NodeAsk::Signal { alloc, task, signal: "SIGHUP".into() }
+        ClientRequest::Signal { alloc, task, signal: "SIGHUP".into() }
     };
     for (what, body, ask) in [
         ("restart", "", Ok(restart(RestartScope::Running))),
@@ -140,7 +141,7 @@ fn a_session_needs_a_task_a_command_and_a_websocket() {
     let world = World::running();
     let alloc = alloc_id(1);
     let command = vec!["ls".to_string(), "-l".to_string()];
-    let exec = |tty| Ok(NodeAsk::Exec { alloc, task: "t".into(), command: command.clone(), tty });
+    let exec = |tty| Ok(ClientRequest::Exec { alloc, task: "t".into(), command: command.clone(), tty });
     let listed = "command=%5B%22ls%22,%22-l%22%5D";
     for (query, expected) in [
         (format!("?task=t&{listed}"), exec(false)),
@@ -154,7 +155,7 @@ fn a_session_needs_a_task_a_command_and_a_websocket() {
     }
     let mut plain = request(Method::Get, &format!("/v1/client/allocation/{alloc}/exec?task=t&{listed}"), "");
     plain.websocket = false;
-    let Outcome::Respond(response) = world.step(&plain, WaitState::default()) else {
+    let RouteOutcome::Respond(response) = world.step(&plain, WaitState::default()) else {
         panic!("it was asked for")
     };
     assert_eq!((response.status, text(&response).contains("websocket")), (400, true));

@@ -4,7 +4,7 @@ use super::*;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::id::DeploymentId;
 use state::samples::alloc_id;
-use wire::request::{DeploymentWish, Done};
+use wire::request::{DeploymentRequest, WriteReply};
 
 fn id() -> DeploymentId {
     DeploymentId::from_random(5)
@@ -98,29 +98,37 @@ fn what_users_want_of_a_deployment_becomes_an_action() {
     let alloc = alloc_id(2);
     let named = |more: &str| format!(r#"{{"DeploymentID":"{}"{more}}}"#, id());
     let health = format!(r#","HealthyAllocationIDs":["{alloc}"]"#);
-    for (verb, body, wish) in [
-        ("fail", String::new(), DeploymentWish::Fail),
-        ("fail", named(""), DeploymentWish::Fail),
-        ("pause", named(r#","Pause":true"#), DeploymentWish::Pause),
-        ("pause", named(r#","pause":true"#), DeploymentWish::Pause),
-        ("pause", named(r#","Pause":false"#), DeploymentWish::Resume),
-        ("promote", named(r#","All":true"#), DeploymentWish::Promote { groups: None }),
-        ("promote", named(r#","Groups":["g"]"#), DeploymentWish::Promote { groups: Some(vec!["g".into()]) }),
-        ("promote", named(r#","GROUPS":["g"]"#), DeploymentWish::Promote { groups: Some(vec!["g".into()]) }),
+    for (verb, body, request) in [
+        ("fail", String::new(), DeploymentRequest::Fail),
+        ("fail", named(""), DeploymentRequest::Fail),
+        ("pause", named(r#","Pause":true"#), DeploymentRequest::Pause),
+        ("pause", named(r#","pause":true"#), DeploymentRequest::Pause),
+        ("pause", named(r#","Pause":false"#), DeploymentRequest::Resume),
+        ("promote", named(r#","All":true"#), DeploymentRequest::Promote { groups: None }),
+        (
+            "promote",
+            named(r#","Groups":["g"]"#),
+            DeploymentRequest::Promote { groups: Some(vec!["g".into()]) },
+        ),
+        (
+            "promote",
+            named(r#","GROUPS":["g"]"#),
+            DeploymentRequest::Promote { groups: Some(vec!["g".into()]) },
+        ),
         (
             "allocation-health",
             named(&health.to_lowercase()),
-            DeploymentWish::SetHealth { healthy: vec![alloc], unhealthy: vec![] },
+            DeploymentRequest::SetHealth { healthy: vec![alloc], unhealthy: vec![] },
         ),
         (
             "allocation-health",
             named(&health),
-            DeploymentWish::SetHealth { healthy: vec![alloc], unhealthy: vec![] },
+            DeploymentRequest::SetHealth { healthy: vec![alloc], unhealthy: vec![] },
         ),
     ] {
         let (action, answer) = world.act(Method::Put, &format!("/v1/deployment/{verb}/{}", id()), &body);
-        assert_eq!(action, Action::StepDeployment { deployment: id(), step: wish }, "{verb} {body}");
-        let done = Done::Deployment { eval: Some(eval_id(3)), reverted: Some(2), index: 9 };
+        assert_eq!(action, WriteRequest::StepDeployment { deployment: id(), step: request }, "{verb} {body}");
+        let done = WriteReply::Deployment { eval: Some(eval_id(3)), reverted: Some(2), index: 9 };
         let told: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
         let expected = serde_json::json!({
             "EvalID": eval_id(3).to_string(), "EvalCreateIndex": 9, "DeploymentModifyIndex": 9,

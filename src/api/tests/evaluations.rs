@@ -4,15 +4,15 @@ use super::*;
 use model::alloc::{Leave, Transition};
 use model::id::JobKey;
 use state::samples::alloc_id;
-use wire::request::Done;
+use wire::request::WriteReply;
 
 #[test]
 fn jobs_and_nodes_are_evaluated_on_demand() {
     let world = World::running();
     let evaluate =
-        |force_reschedule| Action::EvaluateJob { job: JobKey::new("default", "web"), force_reschedule };
+        |force_reschedule| WriteRequest::EvaluateJob { job: JobKey::new("default", "web"), force_reschedule };
     let (job, forced) = (evaluate(false), evaluate(true));
-    let node = Action::EvaluateNode { node: node_id(1) };
+    let node = WriteRequest::EvaluateNode { node: node_id(1) };
     let of_node = format!("/v1/node/{}/evaluate", node_id(1));
     for (target, body, expected) in [
         ("/v1/job/web/evaluate", "", &job),
@@ -58,8 +58,8 @@ fn an_allocation_is_stopped_by_what_servers_ask_of_it() {
     ] {
         for method in [Method::Put, Method::Post] {
             let (action, answer) = world.act(method, &format!("{target}{query}"), "");
-            assert_eq!(action, Action::StopAlloc { alloc: alloc_id(1), transition }, "{query}");
-            let done = Done::Evals { evals: vec![eval_id(7)], modify_index: 3, index: 9 };
+            assert_eq!(action, WriteRequest::StopAlloc { alloc: alloc_id(1), transition }, "{query}");
+            let done = WriteReply::Evals { evals: vec![eval_id(7)], modify_index: 3, index: 9 };
             let json: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
             assert_eq!(json, serde_json::json!({"EvalID": eval_id(7).to_string(), "Index": 9}));
         }
@@ -77,7 +77,7 @@ fn an_allocation_is_stopped_by_what_servers_ask_of_it() {
 #[test]
 fn an_evaluation_on_demand_is_answered_with_its_id() {
     let world = World::running();
-    let done = Done::Evals { evals: vec![eval_id(7)], modify_index: 3, index: 9 };
+    let done = WriteReply::Evals { evals: vec![eval_id(7)], modify_index: 3, index: 9 };
     let (_, answer) = world.act(Method::Put, "/v1/job/web/evaluate", "");
     let response = answer.response(Ok(done.clone()));
     let json: Value = serde_json::from_slice(&response.body).unwrap();
@@ -85,13 +85,13 @@ fn an_evaluation_on_demand_is_answered_with_its_id() {
     let expected: [Value; 4] = [eval_id(7).to_string().into(), 9.into(), 3.into(), 9.into()];
     assert_eq!((members, response.header("X-Nomad-Index")), (expected, Some("9")));
     let target = format!("/v1/node/{}/evaluate", node_id(1));
-    let told = |done: Done| -> Value {
+    let told = |done: WriteReply| -> Value {
         let (_, answer) = world.act(Method::Put, &target, "");
         serde_json::from_slice(&answer.response(Ok(done)).body).unwrap()
     };
     let json = told(done);
     assert_eq!((&json["EvalIDs"][0], &json["NodeModifyIndex"]), (&eval_id(7).to_string().into(), &3.into()));
-    let json = told(Done::Evals { evals: vec![], modify_index: 3, index: 9 });
+    let json = told(WriteReply::Evals { evals: vec![], modify_index: 3, index: 9 });
     assert_eq!((&json["EvalIDs"], &json["EvalCreateIndex"]), (&Value::Null, &0.into()));
 }
 

@@ -20,20 +20,20 @@ mod writes;
 
 use super::agent::{AgentInfo, ClientReport};
 use super::host::HostData;
-use super::metrics::Machine;
+use super::metrics::HostMetrics;
 use super::presentation::Presentation;
 use super::request::{Method, Request};
 use super::response::Response;
-use super::{Answer, Context, Outcome, Wait, WaitState, route};
+use super::{RequestContext, RouteOutcome, Wait, WaitState, WriteResponder, route};
 use model::alloc::ClientStatus;
 use model::eval::EvalStatus;
 use model::time::{Mono, Span};
 use serde_json::Value;
 use state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
-use wire::ask::NodeAsk;
+use wire::client_rpc::ClientRequest;
 use wire::command::Command;
-use wire::measured::Measured;
-use wire::request::Action;
+use wire::metrics::MetricsSnapshot;
+use wire::request::WriteRequest;
 use wire::status::ServerStatus;
 
 /// A region with its leader, a node and what these tests register.
@@ -43,7 +43,7 @@ struct World {
     agent: AgentInfo,
     client: Option<ClientReport>,
     now: Mono,
-    machine: Machine,
+    machine: HostMetrics,
 }
 
 impl World {
@@ -71,7 +71,7 @@ impl World {
             allocations: 0,
             since_heartbeat: None,
             heartbeat_ttl: Span::seconds(10),
-            measured: Measured::default(),
+            measured: MetricsSnapshot::default(),
         };
         World {
             region: Region::default(),
@@ -79,7 +79,7 @@ impl World {
             agent,
             client: Some(client),
             now: Mono(0),
-            machine: Machine::default(),
+            machine: HostMetrics::default(),
         }
     }
 
@@ -124,9 +124,9 @@ impl World {
         });
     }
 
-    fn step(&self, request: &Request, state: WaitState) -> Outcome {
+    fn step(&self, request: &Request, state: WaitState) -> RouteOutcome {
         let reader = self.region.store.reader();
-        let context = Context {
+        let context = RequestContext {
             reader: &reader,
             status: &self.status,
             agent: &self.agent,
@@ -140,17 +140,17 @@ impl World {
 
     fn respond(&self, method: Method, target: &str, body: &str) -> Response {
         match self.step(&request(method, target, body), WaitState::default()) {
-            Outcome::Respond(response) => response,
-            Outcome::Act(action, _) => panic!("{target}: an action {action:?}"),
-            Outcome::Rehearse(asked, _) => panic!("{target}: {asked:?}"),
-            Outcome::Explain(subject, _) => panic!("{target}: {subject:?}"),
-            Outcome::Wait(_) => panic!("{target}: a wait"),
-            Outcome::Events(subscription) => panic!("{target}: {subscription:?}"),
-            Outcome::Metrics(metrics) => metrics.response(&self.machine),
-            Outcome::Host(host) => host.response(HostData::default()),
-            Outcome::Monitor(monitor) => panic!("{target}: {monitor:?}"),
-            Outcome::Compute(compute) => compute(),
-            Outcome::Ask(ask, _) => panic!("{target}: {ask:?}"),
+            RouteOutcome::Respond(response) => response,
+            RouteOutcome::Write(action, _) => panic!("{target}: an action {action:?}"),
+            RouteOutcome::PlanJob(asked, _) => panic!("{target}: {asked:?}"),
+            RouteOutcome::Explain(subject, _) => panic!("{target}: {subject:?}"),
+            RouteOutcome::Wait(_) => panic!("{target}: a wait"),
+            RouteOutcome::Events(subscription) => panic!("{target}: {subscription:?}"),
+            RouteOutcome::Metrics(metrics) => metrics.response(&self.machine),
+            RouteOutcome::Host(host) => host.response(HostData::default()),
+            RouteOutcome::Monitor(monitor) => panic!("{target}: {monitor:?}"),
+            RouteOutcome::Compute(compute) => compute(),
+            RouteOutcome::AskClient(ask, _) => panic!("{target}: {ask:?}"),
         }
     }
 
@@ -164,25 +164,25 @@ impl World {
         serde_json::from_slice(&response.body).unwrap()
     }
 
-    fn act(&self, method: Method, target: &str, body: &str) -> (Action, Answer) {
+    fn act(&self, method: Method, target: &str, body: &str) -> (WriteRequest, WriteResponder) {
         match self.step(&request(method, target, body), WaitState::default()) {
-            Outcome::Act(action, answer) => (action, answer),
-            Outcome::Respond(response) => panic!("{target}: {} {}", response.status, text(&response)),
+            RouteOutcome::Write(action, answer) => (action, answer),
+            RouteOutcome::Respond(response) => panic!("{target}: {} {}", response.status, text(&response)),
             _ => panic!("{target}: no action"),
         }
     }
 
     fn wait(&self, target: &str, state: WaitState) -> Option<Wait> {
         match self.step(&request(Method::Get, target, ""), state) {
-            Outcome::Wait(wait) => Some(wait),
+            RouteOutcome::Wait(wait) => Some(wait),
             _ => None,
         }
     }
 
-    fn ask(&self, method: Method, target: &str, body: &str) -> Result<(NodeAsk, Presentation), String> {
+    fn ask(&self, method: Method, target: &str, body: &str) -> Result<(ClientRequest, Presentation), String> {
         match self.step(&request(method, target, body), WaitState::default()) {
-            Outcome::Ask(ask, presentation) => Ok((ask, presentation)),
-            Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
+            RouteOutcome::AskClient(ask, presentation) => Ok((ask, presentation)),
+            RouteOutcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no question to a node"),
         }
     }

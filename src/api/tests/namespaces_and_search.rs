@@ -5,7 +5,7 @@ use model::namespace::Capabilities;
 use model::value::Value as Config;
 use serde_json::json;
 use state::samples::{alloc_id, namespace, submit};
-use wire::request::Done;
+use wire::request::WriteReply;
 
 fn found(world: &World, target: &str, body: &Value) -> Value {
     let response = world.respond(Method::Post, target, &body.to_string());
@@ -48,20 +48,20 @@ fn what_is_said_of_a_namespace_becomes_an_action() {
         "Capabilities":{"EnabledTaskDrivers":["raw_exec"],"DisabledTaskDrivers":null},"Hash":"x","CreateIndex":7}"#;
     for target in ["/v1/namespace", "/v1/namespace/team"] {
         let (action, answer) = world.act(Method::Put, target, body);
-        let Action::UpsertNamespace { namespace } = action else { panic!("{action:?}") };
+        let WriteRequest::UpsertNamespace { namespace } = action else { panic!("{action:?}") };
         assert_eq!((namespace.name.as_str(), namespace.description.as_str()), ("team", "ours"));
         assert_eq!(namespace.meta["k"], "v");
         let capabilities =
             Capabilities { enabled_task_drivers: vec!["raw_exec".into()], ..Capabilities::default() };
         assert_eq!(namespace.capabilities, Some(capabilities));
-        let written = answer.response(Ok(Done::Written { index: 9 }));
+        let written = answer.response(Ok(WriteReply::Written { index: 9 }));
         assert_eq!(
             (written.status, written.body.len(), written.header("X-Nomad-Index")),
             (200, 0, Some("9"))
         );
     }
     let (action, _) = world.act(Method::Delete, "/v1/namespace/team", "");
-    assert_eq!(action, Action::DeleteNamespace { name: "team".into() });
+    assert_eq!(action, WriteRequest::DeleteNamespace { name: "team".into() });
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn texts_that_are_too_long_are_not_kept_and_that_is_told() {
     world.agent.job_max_source_bytes = 20;
     for (source, kept) in [("", false), ("0123456789abcdef", true), ("0123456789abcdefg", false)] {
         let (action, answer) = world.act(Method::Put, "/v1/jobs", &with_source(source));
-        let Action::RegisterJob { submission, .. } = action else { panic!("{action:?}") };
+        let WriteRequest::RegisterJob { submission, .. } = action else { panic!("{action:?}") };
         assert_eq!(submission.map(|s| s.source), kept.then(|| source.to_string()), "{source}");
-        let done = Done::Job { eval: None, job_modify_index: 1, index: 1 };
+        let done = WriteReply::Job { eval: None, job_modify_index: 1, index: 1 };
         let told: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
         let warned = told["Warnings"].as_str().unwrap().contains("has 21 bytes, more than the 20");
         assert_eq!(warned, !kept && !source.is_empty(), "{told}");

@@ -6,35 +6,39 @@ use model::time::Span;
 use serde_json::{Value, json};
 use state::samples::{eval_id, node_id};
 use std::collections::BTreeMap;
-use wire::command::NodeWish;
-use wire::request::{Action, Done};
+use wire::command::NodeUpdateRequest;
+use wire::request::{WriteReply, WriteRequest};
 
-fn drain(deadline: Span, ignore_system: bool) -> NodeWish {
-    NodeWish::Drain { deadline, ignore_system, meta: BTreeMap::new() }
+fn drain(deadline: Span, ignore_system: bool) -> NodeUpdateRequest {
+    NodeUpdateRequest::Drain { deadline, ignore_system, meta: BTreeMap::new() }
 }
 
 #[test]
 fn bodies_become_wishes() {
     let world = World::running();
     let meta = BTreeMap::from([("why".to_string(), "disk".to_string())]);
-    for (part, body, wish) in [
-        ("eligibility", r#"{"Eligibility":"eligible"}"#, NodeWish::Eligible(true)),
-        ("eligibility", r#"{"NodeID":"x","Eligibility":"ineligible"}"#, NodeWish::Eligible(false)),
+    for (part, body, request) in [
+        ("eligibility", r#"{"Eligibility":"eligible"}"#, NodeUpdateRequest::Eligible(true)),
+        ("eligibility", r#"{"NodeID":"x","Eligibility":"ineligible"}"#, NodeUpdateRequest::Eligible(false)),
         ("drain", r#"{"DrainSpec":{"Deadline":-1}}"#, drain(Span(-1), false)),
         ("drain", r#"{"DrainSpec":{"Deadline":"1h","IgnoreSystemJobs":true}}"#, drain(Span::hours(1), true)),
         ("drain", r#"{"DrainSpec":{}}"#, drain(Span::ZERO, false)),
         (
             "drain",
             r#"{"DrainSpec":null,"MarkEligible":true,"Meta":{"why":"disk"}}"#,
-            NodeWish::EndDrain { mark_eligible: true, meta },
+            NodeUpdateRequest::EndDrain { mark_eligible: true, meta },
         ),
-        ("purge", "", NodeWish::Purge),
+        ("purge", "", NodeUpdateRequest::Purge),
     ] {
         for method in [Method::Put, Method::Post] {
             let target = format!("/v1/node/{}/{part}", node_id(1));
             let (action, answer) = world.act(method, &target, body);
-            assert_eq!(action, Action::ChangeNode { node: node_id(1), wish: wish.clone() }, "{body}");
-            let done = Done::Evals { evals: vec![eval_id(7)], modify_index: 9, index: 9 };
+            assert_eq!(
+                action,
+                WriteRequest::UpdateNode { node: node_id(1), request: request.clone() },
+                "{body}"
+            );
+            let done = WriteReply::Evals { evals: vec![eval_id(7)], modify_index: 9, index: 9 };
             let said: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
             assert_eq!(said["EvalIDs"], json!([eval_id(7).to_string()]));
             assert_eq!((&said["NodeModifyIndex"], &said["EvalCreateIndex"]), (&json!(9), &json!(9)));

@@ -5,23 +5,23 @@ use crate::events::Subscription;
 use crate::metrics::Filter;
 use crate::monitor::{LogLevel, MonitorRequest};
 use model::job::JobSpec;
-use state::store::Outcome as Applied;
-use wire::figures::{AllocFigures, TaskFigures, Usage};
-use wire::measured::Measured;
+use state::store::ApplyResult as Applied;
+use wire::metrics::MetricsSnapshot;
+use wire::resource_usage::{AllocResourceUsage, ResourceUsage, TaskResourceUsage};
 
 impl World {
     fn subscription(&self, target: &str) -> Result<Subscription, String> {
         match self.step(&request(Method::Get, target, ""), WaitState::default()) {
-            Outcome::Events(subscription) => Ok(subscription),
-            Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
+            RouteOutcome::Events(subscription) => Ok(subscription),
+            RouteOutcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no subscription"),
         }
     }
 
     fn monitor(&self, target: &str) -> Result<MonitorRequest, String> {
         match self.step(&request(Method::Get, target, ""), WaitState::default()) {
-            Outcome::Monitor(monitor) => Ok(monitor),
-            Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
+            RouteOutcome::Monitor(monitor) => Ok(monitor),
+            RouteOutcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no log"),
         }
     }
@@ -131,7 +131,7 @@ fn gauge(json: &Value, name: &str, label: &str, value: &str) -> Option<f64> {
 fn metrics_have_the_names_of_the_field() {
     let mut world = World::running();
     let second = Mono(1_000_000_000);
-    let mut measured = Measured::default();
+    let mut measured = MetricsSnapshot::default();
     measured.gauge("nomad.broker.total_ready", 3);
     measured.count("raft.apply", second);
     measured.sample("nomad.plan.apply", Span::millis(5), second);
@@ -180,19 +180,20 @@ fn what_tasks_use_is_told_where_it_is_published() {
     let mut world = World::running();
     let collect =
         |world: &World| match world.step(&request(Method::Get, "/v1/metrics", ""), WaitState::default()) {
-            Outcome::Metrics(metrics) => metrics,
+            RouteOutcome::Metrics(metrics) => metrics,
             _ => panic!("no metrics"),
         };
     assert_eq!(collect(&world).allocs().count(), 0);
     world.agent.telemetry.publish_allocations = true;
     let mut metrics = collect(&world);
     let id = metrics.allocs().next().unwrap();
-    let usage = Usage { user_percent: 3.0, system_percent: 1.0, rss_bytes: 4096, ..Usage::default() };
+    let usage =
+        ResourceUsage { user_percent: 3.0, system_percent: 1.0, rss_bytes: 4096, ..ResourceUsage::default() };
     let task = world.region.store.reader().view().unwrap().alloc(id).unwrap().unwrap();
     let name = task.resources.tasks.keys().next().unwrap().clone();
-    let tasks = [(name.clone(), TaskFigures { usage, ..TaskFigures::default() })].into();
-    metrics.take_figures(id, &AllocFigures { tasks, at: AT });
-    let json: Value = serde_json::from_slice(&metrics.response(&Machine::default()).body).unwrap();
+    let tasks = [(name.clone(), TaskResourceUsage { usage, ..TaskResourceUsage::default() })].into();
+    metrics.take_figures(id, &AllocResourceUsage { tasks, at: AT });
+    let json: Value = serde_json::from_slice(&metrics.response(&HostMetrics::default()).body).unwrap();
     for (metric, expected) in [
         ("cpu.total_percent", Some(4.0)),
         ("memory.rss", Some(4096.0)),
@@ -207,7 +208,7 @@ fn what_tasks_use_is_told_where_it_is_published() {
 #[test]
 fn metrics_are_filtered_by_the_longest_beginning_of_their_names() {
     let mut world = World::running();
-    let mut measured = Measured::default();
+    let mut measured = MetricsSnapshot::default();
     for name in ["raft.apply", "raft.commitTime", "nomad.plan.apply"] {
         measured.gauge(name, 1);
         measured.count(name, Mono(0));
@@ -250,7 +251,7 @@ fn prometheus_is_given_where_it_is_switched_on() {
     assert_eq!((refused.status, text(&refused).as_str()), (415, "Prometheus is not enabled"));
     assert_eq!(world.get("/v1/metrics?format=xml").status, 400);
     world.agent.telemetry.prometheus = true;
-    let mut measured = Measured::default();
+    let mut measured = MetricsSnapshot::default();
     measured.count("client.allocs.running", Mono(0));
     measured.sample("raft.commitTime", Span::millis(2), Mono(0));
     world.status.measured = measured.into();
@@ -274,7 +275,7 @@ fn prometheus_is_given_where_it_is_switched_on() {
 fn the_machines_figures_are_told_where_they_are_published() {
     let mut world = World::running();
     world.machine.memory =
-        Some(crate::metrics::MemoryUse { total_bytes: 10, available_bytes: 4, free_bytes: 1 });
+        Some(crate::metrics::MemoryMetrics { total_bytes: 10, available_bytes: 4, free_bytes: 1 });
     assert_eq!(gauge(&world.json("/v1/metrics"), "nomad.client.host.memory.used", "", ""), None);
     world.agent.telemetry.publish_node = true;
     let json = world.json("/v1/metrics");

@@ -5,7 +5,7 @@ use model::pool::NodePoolSpec;
 use model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerSettings};
 use serde_json::json;
 use state::samples::{info, node_pool};
-use wire::request::Done;
+use wire::request::WriteReply;
 
 const CONFIGURATION: &str = "/v1/operator/scheduler/configuration";
 
@@ -30,8 +30,8 @@ fn the_schedulers_configuration_is_read_and_wanted() {
     for (target, cas) in [("", None), ("?cas=7", Some(7)), ("?cas=0", Some(0))] {
         for method in [Method::Put, Method::Post] {
             let (action, answer) = world.act(method, &format!("{CONFIGURATION}{target}"), body);
-            assert_eq!(action, Action::ConfigureScheduler { settings, cas });
-            let response = answer.response(Ok(Done::SchedulerConfig { updated: false, index: 9 }));
+            assert_eq!(action, WriteRequest::ConfigureScheduler { settings, cas });
+            let response = answer.response(Ok(WriteReply::SchedulerConfig { updated: false, index: 9 }));
             assert_eq!((response.status, text(&response).as_str()), (200, r#"{"Updated":false,"Index":9}"#));
         }
     }
@@ -66,7 +66,7 @@ fn a_limit_of_nodes_is_taken_with_a_warning() {
     for (limit, warned) in [(0, false), (100, false), (7, true)] {
         let body = json!({ "NodeLimitForFeasibilityChecks": limit }).to_string();
         let (_, answer) = world.act(Method::Put, CONFIGURATION, &body);
-        let response = answer.response(Ok(Done::SchedulerConfig { updated: true, index: 9 }));
+        let response = answer.response(Ok(WriteReply::SchedulerConfig { updated: true, index: 9 }));
         let told: Value = serde_json::from_slice(&response.body).unwrap();
         let warning = told["Warnings"].as_str().unwrap_or_default();
         assert_eq!(warning.contains("NodeLimitForFeasibilityChecks has no effect"), warned, "{told}");
@@ -79,11 +79,11 @@ fn evaluations_to_be_deleted_are_named_or_chosen() {
     world.job("db", 2);
     let delete = |body: &str| world.act(Method::Delete, "/v1/evaluations", body);
     let (action, answer) = delete(&json!({"EvalIDs": [eval_id(9).to_string()]}).to_string());
-    assert_eq!(action, Action::DeleteEvals { ids: vec![eval_id(9)], skip_needed: false });
-    let response = answer.response(Ok(Done::Deleted { count: 3, index: 9 }));
+    assert_eq!(action, WriteRequest::DeleteEvals { ids: vec![eval_id(9)], skip_needed: false });
+    let response = answer.response(Ok(WriteReply::Deleted { count: 3, index: 9 }));
     assert_eq!((response.status, text(&response).as_str()), (200, r#"{"Count":3,"Index":9}"#));
     let (action, _) = delete(r#"{"Filter":"JobID == db"}"#);
-    assert_eq!(action, Action::DeleteEvals { ids: vec![eval_id(2)], skip_needed: true });
+    assert_eq!(action, WriteRequest::DeleteEvals { ids: vec![eval_id(2)], skip_needed: true });
     let many = json!({"EvalIDs": vec![eval_id(1).to_string(); 7282]}).to_string();
     let id = eval_id(1).to_string();
     for (body, status, why) in [
@@ -176,11 +176,11 @@ fn a_pool_that_is_wanted_becomes_an_action() {
     };
     for target in ["/v1/node/pools", "/v1/node/pool/boards"] {
         let (action, answer) = world.act(Method::Put, target, body);
-        assert_eq!(action, Action::UpsertNodePool { pool: Box::new(pool.clone()) });
-        assert_eq!(answer.response(Ok(Done::Written { index: 9 })).body, b"");
+        assert_eq!(action, WriteRequest::UpsertNodePool { pool: Box::new(pool.clone()) });
+        assert_eq!(answer.response(Ok(WriteReply::Written { index: 9 })).body, b"");
     }
     let (action, _) = world.act(Method::Delete, "/v1/node/pool/boards", "");
-    assert_eq!(action, Action::DeleteNodePool { name: "boards".into() });
+    assert_eq!(action, WriteRequest::DeleteNodePool { name: "boards".into() });
     for (target, body, why) in [
         ("/v1/node/pool/other", body, "Node pool name does not match request path"),
         ("/v1/node/pools", r#"{"Name":"a b"}"#, "invalid node pool \"a b\": 1 error occurred:"),
@@ -203,7 +203,7 @@ fn what_becomes_of_pools_is_streamed() {
     let events = world.region.run(&node_pool("boards")).events.expect("has events");
     for (topic, expected) in [("NodePool:boards", true), ("NodePool:other", false), ("Node", false)] {
         let asked = request(Method::Get, &format!("/v1/event/stream?topic={topic}"), "");
-        let Outcome::Events(subscription) = world.step(&asked, WaitState::default()) else {
+        let RouteOutcome::Events(subscription) = world.step(&asked, WaitState::default()) else {
             panic!("no stream")
         };
         let line = subscription.line(&events).map(|l| serde_json::from_slice::<Value>(&l).unwrap());

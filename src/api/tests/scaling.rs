@@ -5,8 +5,8 @@ use model::id::JobKey;
 use model::scaling::{Scaling, policy_id};
 use model::value::Value as Plain;
 use serde_json::json;
-use wire::command::ScaleJob;
-use wire::request::ScaleWish;
+use wire::command::ScaleJobCommand;
+use wire::request::ScaleRequest;
 
 /// `web` may have one to three.
 fn scalable() -> World {
@@ -24,7 +24,7 @@ fn json_of(response: &Response) -> Value {
 
 impl World {
     fn say(&mut self, message: &str) -> u64 {
-        let wish = ScaleWish {
+        let request = ScaleRequest {
             job: JobKey::new("default", "web"),
             group: "g".into(),
             count: None,
@@ -33,7 +33,7 @@ impl World {
             meta: [("load".to_string(), Plain::Float(2.0))].into(),
             enforce_index: None,
         };
-        let order = ScaleJob { wish, eval: None, tracked_versions: 6, at: AT };
+        let order = ScaleJobCommand { request, eval: None, tracked_versions: 6, at: AT };
         self.region.run(&Command::ScaleJob(Box::new(order))).index
     }
 }
@@ -49,7 +49,7 @@ fn a_count_becomes_an_action_with_all_that_was_said() {
             ("load".to_string(), Plain::Float(2.0)),
             ("deep".to_string(), Plain::List(vec![Plain::Float(1.0)])),
         ];
-        let wish = ScaleWish {
+        let request = ScaleRequest {
             job: JobKey::new("team", "web"),
             group: "g".into(),
             count: Some(3),
@@ -58,8 +58,8 @@ fn a_count_becomes_an_action_with_all_that_was_said() {
             meta: meta.into(),
             enforce_index: Some(7),
         };
-        assert_eq!(action, Action::ScaleJob(Box::new(wish)));
-        let done = wire::request::Done::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
+        assert_eq!(action, WriteRequest::ScaleJob(Box::new(request)));
+        let done = wire::request::WriteReply::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
         let shown = json_of(&answer.response(Ok(done)));
         assert_eq!((&shown["EvalID"], &shown["JobModifyIndex"]), (&json!(eval_id(1).to_string()), &json!(9)));
     }

@@ -2,14 +2,14 @@
 
 use super::*;
 use model::id::JobKey;
-use wire::request::Done;
+use wire::request::WriteReply;
 
 #[test]
 fn tokens_of_a_revert_are_taken_with_a_warning() {
     let world = World::running();
     let body = r#"{"JobID":"web","JobVersion":3,"VaultToken":"x"}"#;
     let (_, answer) = world.act(Method::Put, "/v1/job/web/revert", body);
-    let done = Done::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
+    let done = WriteReply::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
     let told: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
     assert!(told["Warnings"].as_str().unwrap().contains("* VaultToken has no effect"), "{told}");
 }
@@ -20,16 +20,22 @@ fn revert_is_answered_like_a_registration() {
     for method in [Method::Put, Method::Post] {
         let body = r#"{"JobID":"web","JobVersion":3,"EnforcePriorVersion":5,"ConsulToken":""}"#;
         let (action, answer) = world.act(method, "/v1/job/web/revert?namespace=team", body);
-        let expected =
-            Action::RevertJob { job: JobKey::new("team", "web"), version: 3, enforce_prior_version: Some(5) };
+        let expected = WriteRequest::RevertJob {
+            job: JobKey::new("team", "web"),
+            version: 3,
+            enforce_prior_version: Some(5),
+        };
         assert_eq!(action, expected);
-        let done = Done::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
+        let done = WriteReply::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
         let shown: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
         assert_eq!((&shown["EvalID"], &shown["Index"]), (&eval_id(1).to_string().into(), &9.into()));
     }
     let (action, answer) = world.act(Method::Put, "/v1/job/web/stable", r#"{"JobID":"web","Stable":true}"#);
-    assert_eq!(action, Action::SetStability { job: JobKey::new("default", "web"), version: 0, stable: true });
-    let done = answer.response(Ok(Done::Job { eval: None, job_modify_index: 7, index: 9 }));
+    assert_eq!(
+        action,
+        WriteRequest::SetStability { job: JobKey::new("default", "web"), version: 0, stable: true }
+    );
+    let done = answer.response(Ok(WriteReply::Job { eval: None, job_modify_index: 7, index: 9 }));
     assert_eq!((done.status, text(&done).as_str()), (200, r#"{"JobModifyIndex":7,"Index":9}"#));
 }
 
@@ -53,7 +59,7 @@ fn what_names_no_job_or_no_version_is_told_so() {
 fn a_name_becomes_an_action_and_is_shown() {
     let mut world = World::running();
     let job = JobKey::new("team", "a/b");
-    let wish = |version, description: Option<&str>| Action::TagVersion {
+    let wish = |version, description: Option<&str>| WriteRequest::TagVersion {
         job: job.clone(),
         name: "good".into(),
         version,
@@ -67,7 +73,8 @@ fn a_name_becomes_an_action_and_is_shown() {
         let (found, answer) = world.act(method, "/v1/job/a%2Fb/versions/good/tag?namespace=team", body);
         assert_eq!(found, action);
         let shown: Value =
-            serde_json::from_slice(&answer.response(Ok(Done::Tagged { at: AT, index: 9 })).body).unwrap();
+            serde_json::from_slice(&answer.response(Ok(WriteReply::Tagged { at: AT, index: 9 })).body)
+                .unwrap();
         let expected = match method {
             Method::Delete => serde_json::json!(["", "", 0, 9]),
             _ => serde_json::json!(["good", "why", AT.0, 9]),
@@ -78,7 +85,7 @@ fn a_name_becomes_an_action_and_is_shown() {
     let long = format!("/v1/job/web/versions/{}/tag", "x".repeat(129));
     assert_eq!(world.respond(Method::Put, &long, "{}").status, 400);
     assert_eq!(world.get("/v1/job/web/versions/good/tag").status, 405);
-    let order = wire::command::TagVersion {
+    let order = wire::command::TagVersionCommand {
         job: JobKey::new("default", "web"),
         name: "good".into(),
         version: None,

@@ -102,7 +102,7 @@ fn reads_wait_a_little_for_a_leader() {
     assert_eq!(wait.wake_at, Mono(0).after(Span::millis(100)));
     world.now = Mono(0).after(Span::seconds(5));
     match world.step(&request(Method::Get, "/v1/jobs", ""), wait.state) {
-        Outcome::Respond(r) => assert_eq!((r.status, text(&r).as_str()), (500, "No cluster leader")),
+        RouteOutcome::Respond(r) => assert_eq!((r.status, text(&r).as_str()), (500, "No cluster leader")),
         _ => panic!("expected an answer"),
     }
     assert!(world.wait("/v1/jobs?stale", WaitState::default()).is_none(), "stale reads do not wait");

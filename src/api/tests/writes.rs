@@ -4,8 +4,8 @@ use super::*;
 use model::id::JobKey;
 use model::plan::GroupChanges;
 use serde_json::json;
-use wire::rehearsal::Rehearsal;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::job_plan::JobPlanReply;
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 /// A small job as clients send it.
 fn job(id: &str, more: &str) -> String {
@@ -15,9 +15,9 @@ fn job(id: &str, more: &str) -> String {
     )
 }
 
-fn registered(action: Action) -> (model::job::JobSpec, Option<u64>) {
+fn registered(action: WriteRequest) -> (model::job::JobSpec, Option<u64>) {
     match action {
-        Action::RegisterJob { spec, enforce_index, .. } => (*spec, enforce_index),
+        WriteRequest::RegisterJob { spec, enforce_index, .. } => (*spec, enforce_index),
         other => panic!("{other:?}"),
     }
 }
@@ -40,7 +40,7 @@ fn a_registration_becomes_an_action() {
 fn preserved_resources_are_taken_with_a_warning() {
     let body = format!(r#"{{"PreserveResources":true,"Job":{}}}"#, job("a", ""));
     let (_, answer) = World::new().act(Method::Put, "/v1/jobs", &body);
-    let done = Done::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
+    let done = WriteReply::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
     let told: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
     assert!(told["Warnings"].as_str().unwrap().contains("* PreserveResources has no effect"), "{told}");
 }
@@ -99,7 +99,7 @@ fn results_are_told_as_clients_read_them() {
     let world = World::new();
     let body = format!(r#"{{"Job":{}}}"#, job("a", ""));
     let answer = || world.act(Method::Put, "/v1/jobs", &body).1;
-    let done = Done::Job { eval: Some(eval_id(1)), job_modify_index: 4, index: 9 };
+    let done = WriteReply::Job { eval: Some(eval_id(1)), job_modify_index: 4, index: 9 };
     let response = answer().response(Ok(done));
     let told: Value = serde_json::from_slice(&response.body).unwrap();
     assert_eq!(told["EvalID"], eval_id(1).to_string());
@@ -120,21 +120,24 @@ fn a_deregistration_becomes_an_action() {
     let world = World::new();
     let (action, answer) =
         world.act(Method::Delete, "/v1/job/a%2Fb?purge=true&eval_priority=60&namespace=n", "");
-    let expected = Action::DeregisterJob {
+    let expected = WriteRequest::DeregisterJob {
         job: JobKey::new("n", "a/b"),
         purge: true,
         eval_priority: Some(60),
-        hurry: false,
+        no_shutdown_delay: false,
     };
     assert_eq!(action, expected);
-    let unknown = answer.response(Ok(Done::Nothing { index: 5 }));
+    let unknown = answer.response(Ok(WriteReply::Nothing { index: 5 }));
     let told: Value = serde_json::from_slice(&unknown.body).unwrap();
     assert_eq!((&told["EvalID"], &told["Index"]), (&"".into(), &0.into()));
     let bad = world.respond(Method::Delete, "/v1/job/a?purge=maybe", "");
     assert_eq!(bad.status, 500, "{}", text(&bad));
     assert!(text(&bad).starts_with("Failed to parse value of"), "{}", text(&bad));
     let (action, _) = world.act(Method::Delete, "/v1/job/a?no_shutdown_delay=true", "");
-    assert!(matches!(action, Action::DeregisterJob { purge: false, hurry: true, .. }), "{action:?}");
+    assert!(
+        matches!(action, WriteRequest::DeregisterJob { purge: false, no_shutdown_delay: true, .. }),
+        "{action:?}"
+    );
     let both = world.respond(Method::Delete, "/v1/job/a?no_shutdown_delay=true&purge=true", "");
     assert_eq!(both.status, 501);
     world.act(
@@ -209,14 +212,18 @@ fn a_plan_asks_what_would_happen_and_shows_it() {
     let plan = |target: &str, body: &str| match world
         .step(&request(Method::Put, target, body), WaitState::default())
     {
-        Outcome::Rehearse(asked, planned) => (asked, planned),
+        RouteOutcome::PlanJob(asked, planned) => (asked, planned),
         _ => panic!("{target}: no question"),
     };
     let (asked, planned) = plan("/v1/job/a/plan", &body);
     assert_eq!((asked.spec.id.as_str(), asked.spec.priority, asked.spec.region.as_str()), ("a", 50, "eu"));
     let does = GroupChanges { stop: 1, ignore: 1, ..GroupChanges::default() };
-    let found =
-        Rehearsal { before, desired: [("g".to_string(), does)].into(), index: 9, ..Rehearsal::default() };
+    let found = JobPlanReply {
+        before,
+        desired: [("g".to_string(), does)].into(),
+        index: 9,
+        ..JobPlanReply::default()
+    };
     let response = planned.clone().response(Ok(found.clone()));
     let answer: Value = serde_json::from_slice(&response.body).unwrap();
     let updates = &answer["Annotations"]["DesiredTGUpdates"]["g"];
@@ -273,9 +280,9 @@ fn a_dispatch_with_meta_for_no_environment_is_refused() {
         (json!({"a": "b\u{0}c"}), "the value of Meta key a contains a NUL character"),
         (json!({"": "c"}), "Meta has an empty key"),
     ] {
-        let Outcome::Respond(response) = asked(meta.clone()) else { panic!("{meta} is taken") };
+        let RouteOutcome::Respond(response) = asked(meta.clone()) else { panic!("{meta} is taken") };
         assert_eq!(response.status, 400, "{meta}");
         assert!(text(&response).starts_with(part), "{meta}: {}", text(&response));
     }
-    assert!(matches!(asked(json!({"a": "b=c"})), Outcome::Act(Action::DispatchJob { .. }, _)));
+    assert!(matches!(asked(json!({"a": "b=c"})), RouteOutcome::Write(WriteRequest::DispatchJob { .. }, _)));
 }

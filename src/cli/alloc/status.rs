@@ -6,10 +6,12 @@ use crate::eval::monitor::placement_failures;
 use crate::http::decode;
 use crate::output::{Failure, Objects, Outcome, objects};
 use crate::render::layout;
-use crate::render::template::with_left_out;
+use crate::render::template::with_omitted;
 use crate::session::{Session, path};
-use crate::shapes::{Alloc, AllocFigures, AllocGroup, AllocMetric, Eval, Task, TaskEvent, TaskState, Usage};
-use api::shape::alloc::LEFT_OUT;
+use crate::shapes::{
+    Alloc, AllocGroup, AllocMetric, AllocResourceUsage, Eval, Task, TaskEvent, TaskState, Usage,
+};
+use api::shape::alloc::OMIT_EMPTY;
 use argh::{ArgsInfo, FromArgs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -77,7 +79,7 @@ pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
     if let Some(objects) = objects {
         let value = match objects {
             Objects::Json => value,
-            Objects::Template(_) => with_left_out(value, &LEFT_OUT),
+            Objects::Template(_) => with_omitted(value, &OMIT_EMPTY),
         };
         session.out.objects(objects, &value)?;
         return Ok(ExitCode::SUCCESS);
@@ -272,7 +274,7 @@ fn used(session: &Session, alloc: &Alloc) -> BTreeMap<String, Usage> {
         return BTreeMap::new();
     }
     let stats = format!("{}/stats", path("client/allocation", &alloc.id));
-    let answer: Result<AllocFigures, _> = session.client.get(&stats, &[]);
+    let answer: Result<AllocResourceUsage, _> = session.client.get(&stats, &[]);
     match answer {
         Ok(figures) => figures.tasks.into_iter().map(|(name, t)| (name, t.resource_usage)).collect(),
         Err(e) => {

@@ -8,10 +8,10 @@ use crate::eval::monitor;
 use crate::http::decode;
 use crate::output::{Failure, Objects, Outcome, objects};
 use crate::render::layout;
-use crate::render::template::with_left_out;
+use crate::render::template::with_omitted;
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, Eval};
-use api::shape::eval::LEFT_OUT;
+use api::shape::eval::OMIT_EMPTY;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 
@@ -72,7 +72,7 @@ pub fn show(session: &Session, command: &EvalStatus) -> Outcome<ExitCode> {
     if let Some(objects) = objects {
         let value = match objects {
             Objects::Json => value,
-            Objects::Template(_) => with_left_out(value, &LEFT_OUT),
+            Objects::Template(_) => with_omitted(value, &OMIT_EMPTY),
         };
         session.out.objects(objects, &value)?;
         return Ok(ExitCode::SUCCESS);

@@ -4,7 +4,7 @@
 //! at most `MAX_OUTPUT_BYTES` long, and a template goes round at most `MAX_ROUNDS` times.
 
 use crate::output::{Failure, Outcome, pretty};
-use api::filter::LeftOut;
+use api::filter::OmitEmpty;
 use gotmpl::{MissingKey, Template, TemplateError, Value};
 use serde_json::{Map, Number, Value as Json};
 use std::fmt;
@@ -70,13 +70,13 @@ impl fmt::Write for Bounded {
 }
 
 /// Writes the members that the API leaves out when they are empty, as the Go client's types have them.
-pub fn with_left_out(mut object: Json, left_out: &LeftOut) -> Json {
+pub fn with_omitted(mut object: Json, omit_empty: &OmitEmpty) -> Json {
     let Json::Object(members) = &mut object else { return object };
     let kinds = [
-        (left_out.text, Json::String(String::new())),
-        (left_out.numbers, 0.into()),
-        (left_out.flags, false.into()),
-        (left_out.others, Json::Null),
+        (omit_empty.text, Json::String(String::new())),
+        (omit_empty.numbers, 0.into()),
+        (omit_empty.flags, false.into()),
+        (omit_empty.others, Json::Null),
     ];
     for (names, empty) in kinds {
         for name in names {

@@ -4,7 +4,7 @@ use super::{Acknowledged, AllocRunner};
 use crate::disk_full;
 use crate::task_runner::Dirty;
 use model::alloc::ClientStatus;
-use state::local::Fate;
+use state::client_store::Retention;
 use wire::command::AllocUpdate;
 
 impl AllocRunner {
@@ -13,7 +13,7 @@ impl AllocRunner {
         let urgent = self.acknowledged.is_none_or(|t| t.status != self.status.0);
         let same =
             self.acknowledged.is_some_and(|t| t.revision == self.revision()) && self.verdict().is_none();
-        (!same && self.head.fate == Fate::Kept).then_some(urgent)
+        (!same && self.head.retention == Retention::Kept).then_some(urgent)
     }
 
     /// Reports everything again: the servers may have marked this node as down meanwhile.

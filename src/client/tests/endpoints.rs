@@ -6,25 +6,25 @@ use crate::effects::Grant;
 use model::job::{JobType, RestartMode, Task, TaskAction};
 use model::resources::{Hook, Lifecycle};
 use model::time::Span;
-use wire::ask::{LogStream, NodeAnswer, NodeAsk, Position, RestartScope};
+use wire::client_rpc::{ClientReply, ClientRequest, LogStream, Position, RestartScope};
 use wire::request::RefusalKind;
 
-const DONE: Grant = Grant::Answer(NodeAnswer::Done);
+const DONE: Grant = Grant::Answer(ClientReply::Done);
 
 fn s(seconds: i64) -> Span {
     Span::seconds(seconds)
 }
 
-fn restarting(scope: RestartScope) -> NodeAsk {
-    NodeAsk::Restart { alloc: alloc_id(1), scope }
+fn restarting(scope: RestartScope) -> ClientRequest {
+    ClientRequest::Restart { alloc: alloc_id(1), scope }
 }
 
 fn one(name: &str) -> RestartScope {
     RestartScope::Task(name.into())
 }
 
-fn signalling(task: Option<&str>, signal: &str) -> NodeAsk {
-    NodeAsk::Signal { alloc: alloc_id(1), task: task.map(str::to_string), signal: signal.into() }
+fn signalling(task: Option<&str>, signal: &str) -> ClientRequest {
+    ClientRequest::Signal { alloc: alloc_id(1), task: task.map(str::to_string), signal: signal.into() }
 }
 
 /// Tasks that run, with a policy that allows no restart.
@@ -158,7 +158,7 @@ fn what_cannot_be_done_is_refused() {
     let other = alloc_id(9);
     let logs = |alloc, task: &str| {
         let (task, stream, from) = (task.to_string(), LogStream::Stdout, Position::FromStart(0));
-        NodeAsk::Logs { alloc, task, stream, from, follow: false }
+        ClientRequest::Logs { alloc, task, stream, from, follow: false }
     };
     let unknown = format!("state for allocation {other} not found on client");
     for (ask, kind, message) in [
@@ -170,7 +170,7 @@ fn what_cannot_be_done_is_refused() {
         (logs(alloc_id(1), "nope"), RefusalKind::Invalid, "unknown task name"),
         (logs(other, "web"), RefusalKind::NotFound, unknown.as_str()),
         (
-            NodeAsk::Restart { alloc: other, scope: RestartScope::All },
+            ClientRequest::Restart { alloc: other, scope: RestartScope::All },
             RefusalKind::NotFound,
             unknown.as_str(),
         ),
@@ -189,7 +189,7 @@ fn what_cannot_be_done_is_refused() {
 fn ended_allocations_are_collected_when_that_is_asked_for() {
     let mut w = World::new(&[assignment(1, &[task("web")]), assignment(2, &[task("web")])]);
     w.pass(s(2));
-    let collect = |alloc| NodeAsk::Collect { alloc };
+    let collect = |alloc| ClientRequest::GarbageCollect { alloc };
     let refused = w.ask(collect(Some(alloc_id(1)))).expect_err("it runs");
     assert!(refused.message.contains("has not ended"), "{refused}");
     assert_eq!(w.ask(collect(None)), Ok(DONE));
@@ -213,10 +213,10 @@ fn metadata_that_is_set_is_kept_and_told() {
     w.pass(s(2));
     let set = |key: &str, value: Option<&str>| {
         let changes = [(key.to_string(), value.map(str::to_string))].into();
-        NodeAsk::SetMetadata { changes }
+        ClientRequest::SetMetadata { changes }
     };
-    let meta = |w: &mut World| match w.ask(NodeAsk::Metadata) {
-        Ok(Grant::Answer(NodeAnswer::Metadata { meta, dynamic, .. })) => (meta, dynamic),
+    let meta = |w: &mut World| match w.ask(ClientRequest::Metadata) {
+        Ok(Grant::Answer(ClientReply::Metadata { meta, dynamic, .. })) => (meta, dynamic),
         other => panic!("{other:?}"),
     };
     let registrations = w.registrations;
@@ -246,7 +246,7 @@ fn a_session_is_the_tasks_own_process_in_all_but_its_command() {
     w.pass(s(2));
     let exec = |task: &str, command: &[&str]| {
         let command = command.iter().map(|c| c.to_string()).collect();
-        NodeAsk::Exec { alloc: alloc_id(1), task: task.into(), command, tty: false }
+        ClientRequest::Exec { alloc: alloc_id(1), task: task.into(), command, tty: false }
     };
     let Ok(Grant::Session { run, spec }) = w.ask(exec("web", &["ls", "-l"])) else { panic!("refused") };
     assert_eq!(Some(run), w.processes.iter().find(|p| p.label == "web").map(|p| p.run));
@@ -285,7 +285,7 @@ fn an_action_is_what_the_task_that_runs_says_it_is() {
     let own = Task { actions, ..task("web") };
     let mut w = World::new(&[assignment(1, &[own.clone(), task("plain")])]);
     w.pass(s(2));
-    let ask = |task: &str, action: &str| NodeAsk::Action {
+    let ask = |task: &str, action: &str| ClientRequest::Action {
         alloc: alloc_id(1),
         task: task.into(),
         action: action.into(),

@@ -9,7 +9,7 @@ use model::job::{JobType, RestartMode, Task};
 use model::resources::{Hook, Lifecycle};
 use model::task::{Exit, ExitStatus};
 use model::time::{Span, Wall};
-use state::local::disk::Disk;
+use state::client_store::disk::Disk;
 use wire::frame::{self, Body, Frame};
 use wire::keeper::{Event, PROTOCOL};
 use wire::rpc::{AllocSet, NodeReply, NodeRequest, Peer};

@@ -6,7 +6,7 @@ use super::world::World;
 use crate::effects::Input;
 use model::job::{RestartMode, Task};
 use model::time::Span;
-use wire::ask::{NodeAsk, RestartScope};
+use wire::client_rpc::{ClientRequest, RestartScope};
 use wire::request::RefusalKind;
 
 fn s(seconds: i64) -> Span {
@@ -137,8 +137,8 @@ fn stops_and_removals_go_on_for_they_make_room() {
 #[test]
 fn what_somebody_asks_to_be_kept_is_refused() {
     let mut w = full();
-    let restart = NodeAsk::Restart { alloc: alloc_id(1), scope: RestartScope::All };
-    let meta = NodeAsk::SetMetadata { changes: [("rack".to_string(), Some("r1".to_string()))].into() };
+    let restart = ClientRequest::Restart { alloc: alloc_id(1), scope: RestartScope::All };
+    let meta = ClientRequest::SetMetadata { changes: [("rack".to_string(), Some("r1".to_string()))].into() };
     for ask in [restart.clone(), meta] {
         let refused = w.ask(ask).expect_err("it could not be stored");
         assert_eq!(refused.kind, RefusalKind::Unavailable);

@@ -5,14 +5,14 @@ use super::world::World;
 use crate::effects::{Grant, Input};
 use model::deployment::Verdict;
 use model::task::TaskState;
-use wire::ask::NodeAsk;
+use wire::client_rpc::ClientRequest;
 use wire::command::AllocUpdate;
 use wire::request::Refusal;
 use wire::rpc::NodeReply;
 
 impl World {
     /// Asks the node, and gives its answer.
-    pub fn ask(&mut self, ask: NodeAsk) -> Result<Grant, Refusal> {
+    pub fn ask(&mut self, ask: ClientRequest) -> Result<Grant, Refusal> {
         self.inbox.push_back(Input::Ask { token: 1, ask });
         self.settle();
         self.answers.pop().expect("every question is answered")

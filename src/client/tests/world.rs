@@ -11,8 +11,8 @@ use model::id::{AllocId, RunId, Uuid};
 use model::node::NodeInfo;
 use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Now, Span, Wall};
-use state::local::LocalStore;
-use state::local::disk::Disk;
+use state::client_store::ClientStore;
+use state::client_store::disk::Disk;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use wire::command::AllocUpdate;
@@ -120,8 +120,8 @@ impl World {
     }
 
     fn start_agent(&mut self) {
-        let (store, found) = LocalStore::open(self.disk.clone()).expect("the disk is sound");
-        assert_eq!(store.set_aside(), [""; 0]);
+        let (store, found) = ClientStore::open(self.disk.clone()).expect("the disk is sound");
+        assert_eq!(store.unreadable_rows(), [""; 0]);
         self.seed += 1;
         self.client = Some(Client::new(self.config.clone(), store, found, self.seed, self.now()));
         self.inbox.clear();

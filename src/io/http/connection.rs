@@ -6,7 +6,7 @@ use super::limits::Pass;
 use super::service::{Answer, Service};
 use super::socket::{Phase, Progress, TimedSocket};
 use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, IDLE_TIMEOUT, Settings, websocket};
-use crate::node::Session;
+use crate::client_rpc::Session;
 use api::request::{MAX_BODY_BYTES, Method, Request};
 use api::response::Response;
 use async_channel::Receiver;

@@ -3,7 +3,7 @@
 //! Invariants: a stream's chunk can be read as soon as it was sent; at most `MAX_STREAMS` streams are compressed at once,
 //! as each costs some 300 KiB, and the others go out as they are.
 
-use crate::aside;
+use crate::executor;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::HeaderMap;
@@ -37,7 +37,7 @@ pub async fn squeeze(body: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
     match body.len() {
         0..WORTH_IT_BYTES => Err(body),
         WORTH_IT_BYTES..=QUICK_BYTES => compressed(body),
-        _ => aside::unblock(move || compressed(body)).await,
+        _ => executor::unblock(move || compressed(body)).await,
     }
 }
 

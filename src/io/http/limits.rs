@@ -22,7 +22,7 @@ impl Default for Limits {
 const REFUSALS: usize = 32;
 
 #[derive(Debug, Default)]
-pub struct Turnstile {
+pub struct ConnectionLimiter {
     counts: Mutex<Counts>,
 }
 
@@ -43,7 +43,7 @@ pub enum Admission {
 
 /// Gives its place back when dropped.
 pub struct Pass {
-    turnstile: Arc<Turnstile>,
+    turnstile: Arc<ConnectionLimiter>,
     place: Place,
 }
 
@@ -53,7 +53,7 @@ enum Place {
     Refusal,
 }
 
-impl Turnstile {
+impl ConnectionLimiter {
     /// `limits`: as they are now; who is in already stays.
     pub fn enter(self: &Arc<Self>, from: IpAddr, limits: Limits) -> Admission {
         let from = from.to_canonical();
@@ -113,7 +113,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { connections: 5, per_address: 2 };
 
-    fn enter(turnstile: &Arc<Turnstile>, from: &str) -> Option<Pass> {
+    fn enter(turnstile: &Arc<ConnectionLimiter>, from: &str) -> Option<Pass> {
         match turnstile.enter(from.parse().unwrap(), LIMITS) {
             Admission::In(pass) => Some(pass),
             Admission::Refused(_) | Admission::Dropped => None,
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn places_are_counted_by_address_and_given_back() {
-        let turnstile = Arc::<Turnstile>::default();
+        let turnstile = Arc::<ConnectionLimiter>::default();
         let first = enter(&turnstile, "10.0.0.1").unwrap();
         let _second = enter(&turnstile, "::ffff:10.0.0.1").unwrap();
         assert!(enter(&turnstile, "10.0.0.1").is_none());
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn refusals_are_bounded_too() {
-        let turnstile = Arc::<Turnstile>::default();
+        let turnstile = Arc::<ConnectionLimiter>::default();
         let enter = || turnstile.enter([10, 0, 0, 1].into(), Limits { connections: 0, per_address: 0 });
         let mut kept = Vec::new();
         for _ in 0..REFUSALS {

@@ -18,11 +18,11 @@ pub use limits::Limits;
 pub use published::Published;
 pub use service::{Answer, Answering, Service};
 
-use crate::aside;
+use crate::executor;
 use async_channel::{Receiver, Sender};
 use connection::Host;
 use encoding::Squeezed;
-use limits::{Admission, Turnstile};
+use limits::{Admission, ConnectionLimiter};
 use smol::Timer;
 use smol::future::or;
 use smol::net::{TcpListener, TcpStream};
@@ -59,7 +59,7 @@ pub async fn serve(
     settings: Arc<Settings>,
     stop: Receiver<()>,
 ) {
-    let turnstile = Arc::<Turnstile>::default();
+    let turnstile = Arc::<ConnectionLimiter>::default();
     if let Err(error) = rustix::net::listen(&listener, KNOCKING) {
         tracing::warn!(%error, "only a few connections can be opened at the same moment");
     }
@@ -90,7 +90,7 @@ async fn pause_after(error: &io::Error) {
     Timer::after(ACCEPT_PAUSE).await;
 }
 
-fn admit(host: &Arc<Host>, turnstile: &Arc<Turnstile>, socket: TcpStream, alive: &Sender<()>) {
+fn admit(host: &Arc<Host>, turnstile: &Arc<ConnectionLimiter>, socket: TcpStream, alive: &Sender<()>) {
     let Ok(peer) = socket.peer_addr() else { return };
     let alive = alive.clone();
     match turnstile.enter(peer.ip(), *host.settings.limits.get()) {
@@ -100,14 +100,14 @@ fn admit(host: &Arc<Host>, turnstile: &Arc<Turnstile>, socket: TcpStream, alive:
                 serving.await;
                 drop(alive);
             };
-            aside::spawn(&host.executor, serve).detach();
+            executor::spawn(&host.executor, serve).detach();
         }
         Admission::Refused(pass) => {
             let refuse = async move {
                 connection::refuse(socket).await;
                 drop((pass, alive));
             };
-            aside::spawn(&host.executor, refuse).detach();
+            executor::spawn(&host.executor, refuse).detach();
         }
         Admission::Dropped => {}
     }

@@ -1,6 +1,6 @@
 //! What a connection is served with: a request comes in, an answer goes out.
 
-use crate::node::Session;
+use crate::client_rpc::Session;
 use api::request::Request;
 use api::response::Response;
 use async_channel::Receiver;

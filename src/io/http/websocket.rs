@@ -4,7 +4,7 @@
 
 use super::body::ReplyBody;
 use super::socket::TimedSocket;
-use crate::node::Session;
+use crate::client_rpc::Session;
 use api::session::{self, MAX_MESSAGE_BYTES};
 use async_channel::{Receiver, Sender};
 use async_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -23,7 +23,7 @@ use smol::Timer;
 use smol::future::or;
 use smol::stream::StreamExt;
 use std::time::Duration;
-use wire::ask::{SessionInput, SessionOutput};
+use wire::client_rpc::{SessionInput, SessionOutput};
 
 /// Callers say every ten seconds that they are there (client.md 25.8): one that is silent for longer is gone.
 const SILENCE: Duration = Duration::from_secs(60);

@@ -436,6 +436,18 @@ fn a_session_lasts_as_long_as_its_connection_and_its_run() {
 }
 
 #[test]
+fn who_has_a_session_hears_of_no_run() {
+    let mut w = World::new();
+    let (run, other) = (w.running(1), w.running(2));
+    let (listener, client) = (guest(&mut w, 8), guest(&mut w, 9));
+    w.turn(vec![exec(client, run)]);
+    w.turn(vec![Input::Exited { run: other, exit: CODE_0 }]);
+    w.turn(vec![Input::Swept { run: other, empty: true }]);
+    let heard = |who| w.told.iter().any(|e| matches!(e, Effect::Send { client, .. } if *client == who));
+    assert!(heard(listener) && !heard(client), "{:?}", w.told);
+}
+
+#[test]
 fn sessions_are_bounded_and_need_a_process() {
     let mut w = World::new();
     let ended = w.ended(1);

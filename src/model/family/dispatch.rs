@@ -123,7 +123,7 @@ impl Dispatch {
 
 /// What is asked for, by whom it matters not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct DispatchRequest {
     pub job: JobKey,
     pub payload: Vec<u8>,
     pub meta: BTreeMap<String, String>,
@@ -149,11 +149,11 @@ pub fn refuses_id(id: &str) -> Option<String> {
 }
 
 /// `made_of`: the version that `parent` is.
-pub fn dispatched(parent: &JobSpec, id: String, wish: Wish, made_of: (u64, u64)) -> JobSpec {
+pub fn dispatched(parent: &JobSpec, id: String, request: DispatchRequest, made_of: (u64, u64)) -> JobSpec {
     let mut meta = parent.meta.clone();
-    meta.extend(wish.meta);
-    let priority = if wish.priority == 0 { parent.priority } else { wish.priority };
-    let dispatch = Dispatch { payload: wish.payload, token: wish.token, made_of: Some(made_of) };
+    meta.extend(request.meta);
+    let priority = if request.priority == 0 { parent.priority } else { request.priority };
+    let dispatch = Dispatch { payload: request.payload, token: request.token, made_of: Some(made_of) };
     JobSpec { meta, priority, dispatch: Some(dispatch), ..child(parent, id) }
 }
 

@@ -56,7 +56,7 @@ type ClaimsOfChunk = [Option<Arc<Claims>>; CHUNK];
 
 /// The fleet at one index. Cloning it copies a pointer per chunk.
 #[derive(Clone, Default)]
-pub struct Snapshot {
+pub struct FleetSnapshot {
     facts: Vec<Arc<NodeColumns>>,
     used: Vec<Arc<[Amount; CHUNK]>>,
     /// None: of no node in the chunk anything was ever claimed.
@@ -67,22 +67,22 @@ pub struct Snapshot {
 
 /// Why an ask cannot go to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misfit {
+pub enum FitError {
     NoSuchNode,
     /// The first dimension that is short, as metrics name it.
-    Short(&'static str),
+    Exhausted(&'static str),
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for FitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Misfit::NoSuchNode => f.write_str("node does not exist"),
-            Misfit::Short(dimension) => f.write_str(dimension),
+            FitError::NoSuchNode => f.write_str("node does not exist"),
+            FitError::Exhausted(dimension) => f.write_str(dimension),
         }
     }
 }
 
-impl Snapshot {
+impl FleetSnapshot {
     /// The number of slots, free ones included: slots are `0..slots()`.
     pub fn slots(&self) -> usize {
         self.facts.len() * CHUNK
@@ -113,9 +113,9 @@ impl Snapshot {
     }
 
     /// Whether `ask` more fits beside all that is used.
-    pub fn fits(&self, id: NodeId, ask: Amount) -> Result<(), Misfit> {
-        let (used, available) = self.usage(id).ok_or(Misfit::NoSuchNode)?;
-        available.lacks(used.plus(ask)).map_or(Ok(()), |dimension| Err(Misfit::Short(dimension)))
+    pub fn fits(&self, id: NodeId, ask: Amount) -> Result<(), FitError> {
+        let (used, available) = self.usage(id).ok_or(FitError::NoSuchNode)?;
+        available.lacks(used.plus(ask)).map_or(Ok(()), |dimension| Err(FitError::Exhausted(dimension)))
     }
 
     fn facts(&self, slot: u32) -> &NodeColumns {
@@ -169,7 +169,7 @@ impl Snapshot {
     }
 
     /// As it would be if all this were held, too.
-    pub fn with<'h>(&self, more: impl Iterator<Item = &'h (NodeId, Holding)>) -> Snapshot {
+    pub fn with<'h>(&self, more: impl Iterator<Item = &'h (NodeId, Holding)>) -> FleetSnapshot {
         let mut then = self.clone();
         for (node, holding) in more {
             if let Some(slot) = then.slot(*node) {
@@ -218,7 +218,7 @@ fn no_claims() -> Arc<ClaimsOfChunk> {
 /// The writer of snapshots.
 #[derive(Clone, Default)]
 pub struct Fleet {
-    current: Snapshot,
+    current: FleetSnapshot,
     free_slots: BTreeSet<u32>,
     strings: Strings,
     /// Index of every profile in use, and how many nodes use it.
@@ -229,7 +229,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> FleetSnapshot {
         self.current.clone()
     }
 
@@ -428,10 +428,10 @@ mod tests {
         fleet.hold(node_id(0), &holding(amount(3_000, 4_096, 0)));
         let fits = |cpu, memory, disk| fleet.snapshot().fits(node_id(0), amount(cpu, memory, disk));
         assert_eq!(fits(1_000, 4_096, 100_000), Ok(()));
-        assert_eq!(fits(1_001, 9_999, 0), Err(Misfit::Short("cpu")));
-        assert_eq!(fits(1_000, 4_097, 0), Err(Misfit::Short("memory")));
-        assert_eq!(fits(1_000, 1, 100_001), Err(Misfit::Short("disk")));
-        assert_eq!(fleet.snapshot().fits(node_id(7), Amount::ZERO), Err(Misfit::NoSuchNode));
+        assert_eq!(fits(1_001, 9_999, 0), Err(FitError::Exhausted("cpu")));
+        assert_eq!(fits(1_000, 4_097, 0), Err(FitError::Exhausted("memory")));
+        assert_eq!(fits(1_000, 1, 100_001), Err(FitError::Exhausted("disk")));
+        assert_eq!(fleet.snapshot().fits(node_id(7), Amount::ZERO), Err(FitError::NoSuchNode));
     }
 
     #[test]

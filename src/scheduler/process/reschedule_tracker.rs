@@ -1,7 +1,7 @@
 //! Allocations that are placed again because they failed or their node is away: what the new one remembers, where it had
 //! better not go, and which evaluations look again later. Refuses to know which allocations those are.
 
-use super::super::fleet::Snapshot;
+use super::super::fleet::FleetSnapshot;
 use super::super::proposal::Proposal;
 use super::super::reconcile::{Followup, UNKNOWN};
 use super::{EvalContext, FOLLOWUP_IDS};
@@ -27,7 +27,7 @@ pub fn remembered(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Resched
 }
 
 /// Where it has failed, and where those before it have.
-pub fn tried(old: &Allocation, fleet: &Snapshot) -> BTreeSet<u32> {
+pub fn tried(old: &Allocation, fleet: &FleetSnapshot) -> BTreeSet<u32> {
     let here = (old.client == ClientStatus::Failed).then_some(old.node_id);
     let before = old.reschedules.iter().map(|r| r.previous_node);
     before.chain(here).filter_map(|node| fleet.slot(node)).collect()

@@ -3,7 +3,7 @@
 mod migration;
 
 use crate::testing::*;
-use crate::{Attempt, exhausted, schedule};
+use crate::{Attempt, max_attempts_reached, schedule};
 use model::alloc::{ClientStatus as C, DesiredStatus as D};
 use model::eval::{EvalStatus, Trigger};
 use model::job::{JobSpec, JobType};
@@ -460,7 +460,7 @@ fn when_the_attempts_are_used_up_a_blocked_evaluation_goes_on() {
         world.register(spec("a", count));
         let eval = eval_of(&spec("a", count));
         let last = world.decide(&eval);
-        let decision = exhausted(&eval, Attempt { number: 5, snapshot_index: 90 }, &last, NOW, 1);
+        let decision = max_attempts_reached(&eval, Attempt { number: 5, snapshot_index: 90 }, &last, NOW, 1);
         assert!(decision.plan.is_no_op());
         assert_eq!(decision.eval.status, EvalStatus::Failed);
         assert_eq!(decision.eval.status_description, "maximum attempts reached (5)");

@@ -3,7 +3,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::distinct::Property;
-use crate::fleet::Snapshot;
+use crate::fleet::FleetSnapshot;
 use crate::proposal::Proposal;
 use crate::values::{Combinations, MISSING, Value, Values};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    pub fn new(properties: Vec<Property<'a>>, fleet: &'a Snapshot, proposal: &Proposal) -> Self {
+    pub fn new(properties: Vec<Property<'a>>, fleet: &'a FleetSnapshot, proposal: &Proposal) -> Self {
         let counted = properties.into_iter().map(|property| {
             let values = Values::new(property.target, fleet);
             let used = vec![0; values.len()];

@@ -91,7 +91,7 @@ fn equal_nodes_are_taken_in_the_order_of_the_seed() {
 #[test]
 fn the_choice_does_not_depend_on_slots() {
     let spec = spec("a", 1);
-    let ask = |fleet: &Snapshot| {
+    let ask = |fleet: &FleetSnapshot| {
         let proposal = Proposal::new(fleet, &[]);
         let mut feasibility = Feasibility::new(&spec, fleet);
         let slot =

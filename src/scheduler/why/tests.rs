@@ -55,9 +55,9 @@ impl Made {
         world
     }
 
-    fn outlook(&self, spec: &JobSpec) -> Outlook {
+    fn explain_placement(&self, spec: &JobSpec) -> PlacementExplanation {
         let fleet = self.world().fleet().snapshot();
-        outlook(spec, &spec.groups[0], &fleet, &self.allocs, Scheduling::default(), 3)
+        explain_placement(spec, &spec.groups[0], &fleet, &self.allocs, Scheduling::default(), 3)
     }
 
     fn used(&self, node: &Node) -> Amount {
@@ -94,13 +94,13 @@ fn every_reason_is_counted_as_a_plain_look_at_each_node_does() {
     let (mut with_nearest, mut with_alone) = (0, 0);
     for seed in 0..WORLDS {
         let made = made(seed);
-        let seen = made.outlook(&made.job.spec);
+        let seen = made.explain_placement(&made.job.spec);
         let against: Vec<Vec<String>> = made.nodes.iter().map(|n| made.against(n)).collect();
         assert_eq!(seen.feasible, against.iter().filter(|a| a.is_empty()).count() as u64, "seed {seed}");
         assert_eq!(seen.feasible > 0, !seen.best.is_empty(), "seed {seed}");
         let all: BTreeSet<&String> = against.iter().flatten().collect();
-        assert_eq!(seen.barriers.iter().map(|b| &b.text).collect::<BTreeSet<_>>(), all, "seed {seed}");
-        for b in &seen.barriers {
+        assert_eq!(seen.exclusions.iter().map(|b| &b.text).collect::<BTreeSet<_>>(), all, "seed {seed}");
+        for b in &seen.exclusions {
             let nodes = against.iter().filter(|a| a.contains(&b.text)).count() as u64;
             let alone = against.iter().filter(|a| **a == [b.text.clone()]).count() as u64;
             assert_eq!((b.nodes, b.alone), (nodes, alone), "seed {seed}: {}", b.text);
@@ -119,8 +119,8 @@ fn what_would_help_alone_helps() {
     let (mut without, mut less) = (0, 0);
     for seed in 0..WORLDS {
         let made = made(seed);
-        let seen = made.outlook(&made.job.spec);
-        for b in seen.barriers.iter().filter(|b| b.alone > 0) {
+        let seen = made.explain_placement(&made.job.spec);
+        for b in seen.exclusions.iter().filter(|b| b.alone > 0) {
             let mut spec = made.job.spec.clone();
             match (b.amount, b.text.as_str()) {
                 (Some((asked, Some(most))), what) => {
@@ -133,14 +133,17 @@ fn what_would_help_alone_helps() {
                     };
                     assert!(*ask == asked && most < asked, "seed {seed}");
                     *ask = most;
-                    assert!(made.outlook(&spec).feasible > seen.feasible, "seed {seed}: {what} {most}");
+                    assert!(
+                        made.explain_placement(&spec).feasible > seen.feasible,
+                        "seed {seed}: {what} {most}"
+                    );
                     *match what {
                         "cpu" => &mut spec.groups[0].tasks[0].cpu_mhz,
                         "memory" => &mut spec.groups[0].tasks[0].memory_mb,
                         _ => &mut spec.groups[0].ephemeral_disk_mb,
                     } = most + 1;
                     assert_eq!(
-                        made.outlook(&spec).feasible,
+                        made.explain_placement(&spec).feasible,
                         seen.feasible,
                         "seed {seed}: {what} is the most"
                     );
@@ -154,7 +157,7 @@ fn what_would_help_alone_helps() {
                     spec.groups[0].constraints.retain(keeps);
                     if spec != made.job.spec {
                         assert_eq!(
-                            made.outlook(&spec).feasible,
+                            made.explain_placement(&spec).feasible,
                             seen.feasible + b.alone,
                             "seed {seed}: {text}"
                         );
@@ -174,9 +177,10 @@ fn the_nearest_node_is_the_one_that_lacks_the_least_part() {
     (spec.groups[0].tasks[0].cpu_mhz, spec.groups[0].tasks[0].memory_mb) = (1_000, 256);
     let room = |n, cpu, memory| node_with(n, |i| i.capacity = amount(cpu, memory, 1_000));
     let world = World::of_nodes([room(1, 500, 256), room(2, 1_000, 244), room(3, 900, 200)]);
-    let seen = outlook(&spec, &spec.groups[0], &world.fleet().snapshot(), &[], Scheduling::default(), 3);
-    let nearest = Nearby { node: node_id(2), missing: vec![("memory", 12, 256)] };
+    let seen =
+        explain_placement(&spec, &spec.groups[0], &world.fleet().snapshot(), &[], Scheduling::default(), 3);
+    let nearest = NearestNode { node: node_id(2), missing: vec![("memory", 12, 256)] };
     assert_eq!((seen.nodes, seen.feasible, seen.nearest), (3, 0, Some(nearest)));
-    let memory = seen.barriers.iter().find(|b| b.text == "memory").unwrap();
+    let memory = seen.exclusions.iter().find(|b| b.text == "memory").unwrap();
     assert_eq!((memory.nodes, memory.alone, memory.amount), (2, 1, Some((256, Some(244)))));
 }

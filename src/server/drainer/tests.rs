@@ -6,7 +6,7 @@ use model::alloc::ClientStatus;
 use model::job::{HealthCheck, MigratePolicy};
 use model::scheduling::SchedulerSettings;
 use state::samples::{AT, alloc, alloc_id, eval_id, info, key, node_id, place, register, report, spec};
-use wire::command::NodeWish;
+use wire::command::NodeUpdateRequest;
 
 /// A group with an allocation on each of `nodes` nodes, all of which have run long enough; one may be away at a time.
 fn spread_out(nodes: u128) -> Alone {
@@ -43,8 +43,9 @@ fn spread_out(nodes: u128) -> Alone {
 }
 
 fn drain(alone: &mut Alone, n: u128) {
-    let wish = NodeWish::Drain { deadline: Span::hours(1), ignore_system: false, meta: BTreeMap::new() };
-    let change = Command::ChangeNode { node: node_id(n), wish, evals: vec![], at: alone.wall };
+    let request =
+        NodeUpdateRequest::Drain { deadline: Span::hours(1), ignore_system: false, meta: BTreeMap::new() };
+    let change = Command::UpdateNode { node: node_id(n), request, evals: vec![], at: alone.wall };
     alone.append(&change);
 }
 

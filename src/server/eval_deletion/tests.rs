@@ -7,7 +7,7 @@ use model::eval::{EvalStatus, Evaluation};
 use model::scheduling::{Algorithm, SchedulerSettings};
 use model::time::Mono;
 use state::samples::{AT, eval};
-use wire::request::Action;
+use wire::request::WriteRequest;
 
 #[test]
 fn a_paused_broker_hands_out_nothing_until_resumed() {
@@ -59,7 +59,7 @@ fn a_region_that_is_there_does_not_begin_anew() {
 #[test]
 fn many_are_deleted_in_parts_and_counted_together() {
     let mut alone = Alone::new(SchedulerSettings::default());
-    let (refused, _) = alone.ask(Action::DeleteEvals { ids: vec![], skip_needed: true });
+    let (refused, _) = alone.ask(WriteRequest::DeleteEvals { ids: vec![], skip_needed: true });
     let why = refused.unwrap_err().message;
     assert_eq!(why, "eval broker is enabled; eval broker must be paused to delete evals");
     alone.pause(true);
@@ -71,11 +71,11 @@ fn many_are_deleted_in_parts_and_counted_together() {
     (0..3).for_each(|_| drop(alone.turn(vec![])));
     let mut strange = ids.clone();
     strange.push(eval(9_999, "gone").id);
-    let (refused, _) = alone.ask(Action::DeleteEvals { ids: strange, skip_needed: false });
+    let (refused, _) = alone.ask(WriteRequest::DeleteEvals { ids: strange, skip_needed: false });
     assert_eq!(refused.unwrap_err().message, "eval not found");
     let before = alone.server.replica.applied();
-    let (answer, _) = alone.ask(Action::DeleteEvals { ids, skip_needed: false });
+    let (answer, _) = alone.ask(WriteRequest::DeleteEvals { ids, skip_needed: false });
     let index = before + 3;
-    assert_eq!(answer, Ok(Done::Deleted { count: count as u64, index }), "three entries");
+    assert_eq!(answer, Ok(WriteReply::Deleted { count: count as u64, index }), "three entries");
     assert_eq!(alone.server.reader().view().unwrap().evals(None, 9).unwrap(), []);
 }

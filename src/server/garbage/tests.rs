@@ -8,7 +8,7 @@ use model::job::{JobSpec, JobType};
 use model::scheduling::SchedulerSettings;
 use state::check;
 use state::samples::{AT, alloc, eval, eval_id, key, node_id, place, register, report, spec};
-use wire::request::Action;
+use wire::request::WriteRequest;
 
 impl Alone {
     /// Evaluation `n` has placed these of the job, and is complete.
@@ -46,7 +46,7 @@ impl Alone {
     }
 
     fn collect(&mut self) {
-        self.ask(Action::CollectGarbage).0.expect("is taken");
+        self.ask(WriteRequest::CollectGarbage).0.expect("is taken");
         self.turns(200);
         assert!(self.leader().collector.round.is_none(), "the round is over");
         check::consistent(&self.view()).unwrap();
@@ -81,7 +81,7 @@ fn a_large_job_is_stopped_first_and_goes_in_parts() {
     alone.placed(1, batch("large"), 1..201);
     alone.told(1..201, ClientStatus::Complete);
     let began = alone.server.replica.applied();
-    alone.ask(Action::CollectGarbage).0.expect("is taken");
+    alone.ask(WriteRequest::CollectGarbage).0.expect("is taken");
     alone.turns(4);
     let job = alone.view().job(&key("large")).unwrap().expect("cannot go at once");
     assert_eq!((job.spec.stop, job.version), (true, 1));
@@ -133,7 +133,7 @@ fn what_came_alive_meanwhile_stays() {
     ] {
         let digest = alone.server.replica.reader().view().unwrap().digest();
         let order = Collect { garbage, before: Cutoffs::FORCED, tracked_versions: 6, at: AT };
-        alone.propose(&Command::Collect(Box::new(order)));
+        alone.propose(&Command::CollectGarbage(Box::new(order)));
         assert_eq!(alone.view().digest(), digest, "nothing is gone");
     }
 }
@@ -149,12 +149,17 @@ fn a_parent_stays_while_what_it_launched_lives() {
         time_zone: "UTC".into(),
     };
     alone.propose(&register(JobSpec { periodic: Some(periodic), ..batch("nightly") }, None));
-    alone.ask(Action::ForceLaunch { job: key("nightly") }).0.expect("is launched");
+    alone.ask(WriteRequest::ForceLaunch { job: key("nightly") }).0.expect("is launched");
     let child = alone.view().job_keys(Some(&key("nightly")), 9).unwrap().remove(0);
     alone.collect();
     let stop = |alone: &mut Alone, job| {
         alone
-            .ask(Action::DeregisterJob { job, purge: false, eval_priority: None, hurry: false })
+            .ask(WriteRequest::DeregisterJob {
+                job,
+                purge: false,
+                eval_priority: None,
+                no_shutdown_delay: false,
+            })
             .0
             .expect("stops");
     };

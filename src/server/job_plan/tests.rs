@@ -7,11 +7,11 @@ use wire::command::Command;
 
 const SEED: u64 = 5;
 
-fn asked(spec: &JobSpec) -> Rehearse {
-    Rehearse { spec: Arc::new(spec.clone()), schedule: None, seed: SEED }
+fn asked(spec: &JobSpec) -> JobPlanRequest {
+    JobPlanRequest { spec: Arc::new(spec.clone()), schedule: None, seed: SEED }
 }
 
-fn foretold(region: &Region, spec: &JobSpec) -> Rehearsal {
+fn foretold(region: &Region, spec: &JobSpec) -> JobPlanReply {
     let view = region.view();
     plan(&view, &asked(spec), AT).expect("the state can be read").expect("the job is fit")
 }

@@ -4,11 +4,11 @@
 use model::deployment::DeploymentStep;
 use model::garbage::Garbage;
 use model::job::JobType;
-use wire::command::{Command, NodeWish};
-use wire::request::{Action, DeploymentWish};
+use wire::command::{Command, NodeUpdateRequest};
+use wire::request::{DeploymentRequest, WriteRequest};
 use wire::rpc::NodeRequest;
 
-wire::names! {
+wire::metric_names! {
     pub enum Counter {
         RaftApply = "raft.apply",
         RaftStateLeader = "raft.state.leader",
@@ -19,7 +19,7 @@ wire::names! {
     }
 }
 
-wire::names! {
+wire::metric_names! {
     pub enum Timed {
         CommitTime = "raft.commitTime",
         DispatchLog = "raft.leader.dispatchLog",
@@ -104,33 +104,37 @@ impl Timed {
     }
 
     /// What is asked of servers by users.
-    pub fn request(action: &Action) -> Option<Timed> {
+    pub fn request(action: &WriteRequest) -> Option<Timed> {
         Some(match action {
-            Action::RegisterJob { .. } => Timed::JobRegister,
-            Action::RevertJob { .. } => Timed::JobRevert,
-            Action::SetStability { .. } => Timed::JobStable,
-            Action::DeregisterJob { .. } => Timed::JobDeregister,
-            Action::ScaleJob(_) => Timed::JobScale,
-            Action::DispatchJob { .. } => Timed::JobDispatch,
-            Action::EvaluateJob { .. } => Timed::JobEvaluate,
-            Action::ForceLaunch { .. } => Timed::PeriodicForce,
-            Action::UpsertNamespace { .. } => Timed::NamespaceUpsert,
-            Action::DeleteNamespace { .. } => Timed::NamespaceDelete,
-            Action::UpsertNodePool { .. } => Timed::NodePoolUpsert,
-            Action::DeleteNodePool { .. } => Timed::NodePoolDelete,
-            Action::DeleteEvals { .. } => Timed::EvalDelete,
-            Action::StopAlloc { .. } => Timed::AllocStop,
-            Action::EvaluateNode { .. } => Timed::ClientEvaluate,
-            Action::ChangeNode { wish: NodeWish::Eligible(_), .. } => Timed::ClientEligibility,
-            Action::ChangeNode { wish: NodeWish::Purge, .. } => Timed::ClientDeregister,
-            Action::ChangeNode { .. } => Timed::ClientDrain,
-            Action::StepDeployment { step, .. } => match step {
-                DeploymentWish::Pause | DeploymentWish::Resume => Timed::DeploymentPause,
-                DeploymentWish::Promote { .. } => Timed::DeploymentPromote,
-                DeploymentWish::Fail => Timed::DeploymentFail,
-                DeploymentWish::SetHealth { .. } => Timed::DeploymentSetHealth,
+            WriteRequest::RegisterJob { .. } => Timed::JobRegister,
+            WriteRequest::RevertJob { .. } => Timed::JobRevert,
+            WriteRequest::SetStability { .. } => Timed::JobStable,
+            WriteRequest::DeregisterJob { .. } => Timed::JobDeregister,
+            WriteRequest::ScaleJob(_) => Timed::JobScale,
+            WriteRequest::DispatchJob { .. } => Timed::JobDispatch,
+            WriteRequest::EvaluateJob { .. } => Timed::JobEvaluate,
+            WriteRequest::ForceLaunch { .. } => Timed::PeriodicForce,
+            WriteRequest::UpsertNamespace { .. } => Timed::NamespaceUpsert,
+            WriteRequest::DeleteNamespace { .. } => Timed::NamespaceDelete,
+            WriteRequest::UpsertNodePool { .. } => Timed::NodePoolUpsert,
+            WriteRequest::DeleteNodePool { .. } => Timed::NodePoolDelete,
+            WriteRequest::DeleteEvals { .. } => Timed::EvalDelete,
+            WriteRequest::StopAlloc { .. } => Timed::AllocStop,
+            WriteRequest::EvaluateNode { .. } => Timed::ClientEvaluate,
+            WriteRequest::UpdateNode { request: NodeUpdateRequest::Eligible(_), .. } => {
+                Timed::ClientEligibility
+            }
+            WriteRequest::UpdateNode { request: NodeUpdateRequest::Purge, .. } => Timed::ClientDeregister,
+            WriteRequest::UpdateNode { .. } => Timed::ClientDrain,
+            WriteRequest::StepDeployment { step, .. } => match step {
+                DeploymentRequest::Pause | DeploymentRequest::Resume => Timed::DeploymentPause,
+                DeploymentRequest::Promote { .. } => Timed::DeploymentPromote,
+                DeploymentRequest::Fail => Timed::DeploymentFail,
+                DeploymentRequest::SetHealth { .. } => Timed::DeploymentSetHealth,
             },
-            Action::ConfigureScheduler { .. } | Action::CollectGarbage | Action::TagVersion { .. } => {
+            WriteRequest::ConfigureScheduler { .. }
+            | WriteRequest::CollectGarbage
+            | WriteRequest::TagVersion { .. } => {
                 return None;
             }
         })
@@ -163,9 +167,9 @@ impl Timed {
             Command::ApplyPlan { .. } => Timed::FsmPlanResults,
             Command::UpdateAllocs { .. } => Timed::FsmAllocClientUpdate,
             Command::UpdateTransitions { .. } => Timed::FsmAllocTransition,
-            Command::ChangeNode { wish: NodeWish::Eligible(_), .. } => Timed::FsmNodeEligibility,
-            Command::ChangeNode { wish: NodeWish::Purge, .. } => Timed::FsmDeregisterNode,
-            Command::ChangeNode { .. } | Command::AdvanceDrains { .. } => Timed::FsmNodeDrain,
+            Command::UpdateNode { request: NodeUpdateRequest::Eligible(_), .. } => Timed::FsmNodeEligibility,
+            Command::UpdateNode { request: NodeUpdateRequest::Purge, .. } => Timed::FsmDeregisterNode,
+            Command::UpdateNode { .. } | Command::AdvanceDrains { .. } => Timed::FsmNodeDrain,
             Command::StepDeployment(step) => match step.step {
                 DeploymentStep::Promote { .. } => Timed::FsmDeploymentPromotion,
                 DeploymentStep::SetHealth { .. } => Timed::FsmDeploymentHealth,
@@ -176,7 +180,7 @@ impl Timed {
             Command::DeleteNamespace { .. } => Timed::FsmNamespaceDelete,
             Command::UpsertNodePool { .. } => Timed::FsmNodePoolUpsert,
             Command::DeleteNodePool { .. } => Timed::FsmNodePoolDelete,
-            Command::Collect(order) => match &order.garbage {
+            Command::CollectGarbage(order) => match &order.garbage {
                 Garbage::Jobs(_) | Garbage::Stop(_) => Timed::FsmDeregisterJob,
                 Garbage::Nodes(_) => Timed::FsmDeregisterNode,
                 Garbage::Allocs(_) | Garbage::Evals(_) => Timed::FsmDeleteEval,

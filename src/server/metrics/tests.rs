@@ -8,7 +8,7 @@ use model::time::Now;
 use state::samples::spec;
 
 fn registration(token: u64) -> Input {
-    let action = Action::RegisterJob {
+    let action = WriteRequest::RegisterJob {
         spec: Box::new(spec("web", 1)),
         enforce_index: None,
         eval_priority: None,
@@ -19,7 +19,7 @@ fn registration(token: u64) -> Input {
 }
 
 /// A turn that takes so long; then what is measured up to its end.
-fn turn_of(alone: &mut Alone, took: Span, inputs: Vec<Input>) -> (Measured, Vec<Effect>) {
+fn turn_of(alone: &mut Alone, took: Span, inputs: Vec<Input>) -> (MetricsSnapshot, Vec<Effect>) {
     alone.now = alone.now.after(Span::millis(100));
     let now = Now { mono: alone.now, wall: Some(alone.wall) };
     let effects = alone.server.turn(now, inputs).expect("a sound disk").effects;
@@ -27,7 +27,7 @@ fn turn_of(alone: &mut Alone, took: Span, inputs: Vec<Input>) -> (Measured, Vec<
     (alone.server.metrics.snapshot(), effects)
 }
 
-fn longest(measured: &Measured, name: &str) -> Span {
+fn longest(measured: &MetricsSnapshot, name: &str) -> Span {
     let max = measured.samples.get(name).map_or(0, |sample| sample.series.total.max);
     Span(i64::try_from(max).expect("is short"))
 }
@@ -58,9 +58,9 @@ fn what_ends_in_a_turn_is_timed_up_to_its_end() {
 #[test]
 fn a_refusal_is_an_error_and_a_lost_turn_measures_nothing() {
     let mut alone = Alone::new(SchedulerSettings::default());
-    let errors = |m: &Measured| m.counters["nomad.rpc.request_error"].total.sum;
+    let errors = |m: &MetricsSnapshot| m.counters["nomad.rpc.request_error"].total.sum;
     let before = errors(&alone.server.metrics.snapshot());
-    let action = Action::DeleteNodePool { name: "nowhere".into() };
+    let action = WriteRequest::DeleteNodePool { name: "nowhere".into() };
     let (measured, _) = turn_of(&mut alone, Span::millis(1), vec![Input::Request { token: 2, action }]);
     assert_eq!(errors(&measured), before + 1);
     alone.turn(vec![registration(3)]);

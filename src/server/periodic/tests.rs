@@ -8,7 +8,7 @@ use model::job::JobSpec;
 use model::scheduling::SchedulerSettings;
 use model::time::Span;
 use state::samples::{key, spec};
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
 /// A minute begins there.
 const START: Wall = Wall(1_699_999_980_000_000_000);
@@ -112,7 +112,10 @@ fn stopped_or_disabled_periodic_jobs_launch_nothing() {
     let mut alone = timed("* * * * *");
     alone.wait(30);
     let job = key("clock");
-    alone.ask(Action::DeregisterJob { job, purge: false, eval_priority: None, hurry: false }).0.unwrap();
+    alone
+        .ask(WriteRequest::DeregisterJob { job, purge: false, eval_priority: None, no_shutdown_delay: false })
+        .0
+        .unwrap();
     alone.wait(600);
     assert_eq!(alone.launches(), []);
     assert_eq!(alone.server.timed_jobs().map(|jobs| jobs.len()), Some(0));
@@ -133,12 +136,12 @@ fn stopped_or_disabled_periodic_jobs_launch_nothing() {
 fn by_hand_it_comes_at_once_and_its_times_go_on() {
     let mut alone = timed("* * * * *");
     alone.wait(10);
-    let (answer, given) = alone.ask(Action::ForceLaunch { job: key("clock") });
-    assert!(matches!(answer, Ok(Done::Job { eval: Some(_), .. })), "{answer:?}");
+    let (answer, given) = alone.ask(WriteRequest::ForceLaunch { job: key("clock") });
+    assert!(matches!(answer, Ok(WriteReply::Job { eval: Some(_), .. })), "{answer:?}");
     assert_eq!((alone.launches(), given.len()), (vec![(10, 1)], 1));
     alone.wait(50);
     assert_eq!(alone.launches(), [(10, 1), (60, 1)]);
-    let (answer, _) = alone.ask(Action::EvaluateJob { job: key("clock"), force_reschedule: false });
+    let (answer, _) = alone.ask(WriteRequest::EvaluateJob { job: key("clock"), force_reschedule: false });
     assert_eq!(answer.unwrap_err().message, "can't evaluate periodic job");
 }
 

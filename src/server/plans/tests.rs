@@ -17,8 +17,8 @@ use model::scheduling::{Preemption, SchedulerSettings};
 use state::samples::{AT, info, node_id, spec};
 use wire::command::AllocUpdate;
 use wire::command::Command;
-use wire::command::NodeWish;
-use wire::request::Action;
+use wire::command::NodeUpdateRequest;
+use wire::request::WriteRequest;
 
 /// A node that is ready, with so much of a processor; then all that workers make of it. How many evaluations they had, and
 /// how many entries were written for them.
@@ -258,20 +258,20 @@ fn under_way() -> Key {
 
 /// Nothing new may be placed on the node.
 fn closes(node: NodeId) -> Input {
-    asks(Action::ChangeNode { node, wish: NodeWish::Eligible(false) })
+    asks(WriteRequest::UpdateNode { node, request: NodeUpdateRequest::Eligible(false) })
 }
 
 #[test]
 fn a_plan_in_the_turn_of_a_drain_places_nothing_there() {
     let deadline = model::time::Span::hours(1);
-    let drain = NodeWish::Drain { deadline, ignore_system: false, meta: BTreeMap::new() };
-    for wish in [drain, NodeWish::Eligible(false), NodeWish::Purge] {
+    let drain = NodeUpdateRequest::Drain { deadline, ignore_system: false, meta: BTreeMap::new() };
+    for request in [drain, NodeUpdateRequest::Eligible(false), NodeUpdateRequest::Purge] {
         let mut alone = Alone::new(SchedulerSettings::default());
         let node = alone.add_node(info(1));
         let task = alone.tasks(vec![registers(spec("a", 1))]).remove(0);
         let planned = alone.planned(&task);
-        alone.tasks(vec![asks(Action::ChangeNode { node, wish: wish.clone() }), planned]);
-        assert_eq!(alone.allocs("a"), [], "{wish:?}");
+        alone.tasks(vec![asks(WriteRequest::UpdateNode { node, request: request.clone() }), planned]);
+        assert_eq!(alone.allocs("a"), [], "{request:?}");
     }
 }
 

@@ -10,7 +10,7 @@ use model::job::Job;
 use model::time::Wall;
 use state::fault::Fault;
 use state::view::View;
-use wire::why::Link;
+use wire::why::HistoryEntry;
 
 /// A screen has not many more lines.
 const MOST_LINKS: usize = 18;
@@ -21,12 +21,12 @@ const SHORT_ID: usize = 8;
 /// How many events of one task are shown: its newest.
 const MOST_OF_A_TASK: usize = 6;
 
-fn link(at: Wall, kind: &'static str, id: String, text: String) -> Link {
-    Link { at, kind, id, text }
+fn link(at: Wall, kind: &'static str, id: String, text: String) -> HistoryEntry {
+    HistoryEntry { at, kind, id, text }
 }
 
 /// Oldest first; of too many the beginning and the newest.
-fn in_order(mut links: Vec<Link>) -> Vec<Link> {
+fn in_order(mut links: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
     links.sort_by_key(|l| l.at);
     links.dedup();
     if let Some(surplus) = links.len().checked_sub(MOST_LINKS) {
@@ -35,7 +35,7 @@ fn in_order(mut links: Vec<Link>) -> Vec<Link> {
     links
 }
 
-pub fn of_job(view: &View, job: &Job, evals: &[Evaluation]) -> Result<Vec<Link>, Fault> {
+pub fn of_job(view: &View, job: &Job, evals: &[Evaluation]) -> Result<Vec<HistoryEntry>, Fault> {
     let version = job.version;
     let mut links =
         vec![link(job.submit_time, "job", String::new(), format!("version {version} was submitted"))];
@@ -48,7 +48,7 @@ pub fn of_job(view: &View, job: &Job, evals: &[Evaluation]) -> Result<Vec<Link>,
     Ok(in_order(links))
 }
 
-pub fn of_eval(view: &View, eval: &Evaluation) -> Result<Vec<Link>, Fault> {
+pub fn of_eval(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Fault> {
     let mut links = told(view, eval)?;
     for (id, what) in [
         (eval.previous_eval, "comes from"),
@@ -72,7 +72,7 @@ pub fn of_eval(view: &View, eval: &Evaluation) -> Result<Vec<Link>, Fault> {
     Ok(in_order(links))
 }
 
-pub fn of_alloc(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
+pub fn of_alloc(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
     let mut links = before(view, alloc)?;
     links.extend(evaluated(view, alloc.eval_id, alloc.create_time)?);
     let best = alloc.metrics.scores.iter().find(|s| s.node_id == alloc.node_id);
@@ -100,7 +100,7 @@ pub fn of_alloc(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
 }
 
 /// The evaluation, and the change of a node that made it.
-fn told(view: &View, eval: &Evaluation) -> Result<Vec<Link>, Fault> {
+fn told(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Fault> {
     let mut links = vec![];
     if let Some(node) = eval.node_id {
         let known = view.node(node)?;
@@ -118,19 +118,19 @@ fn told(view: &View, eval: &Evaluation) -> Result<Vec<Link>, Fault> {
     Ok(links)
 }
 
-fn evaluated(view: &View, id: EvalId, at: Wall) -> Result<Vec<Link>, Fault> {
+fn evaluated(view: &View, id: EvalId, at: Wall) -> Result<Vec<HistoryEntry>, Fault> {
     match view.eval(id)? {
         Some(eval) => told(view, &eval),
         None => Ok(vec![forgotten(at, id)]),
     }
 }
 
-fn forgotten(at: Wall, id: EvalId) -> Link {
+fn forgotten(at: Wall, id: EvalId) -> HistoryEntry {
     link(at, "evaluation", id.to_string(), "is forgotten by now".into())
 }
 
 /// What it took the place of, and why that was left.
-fn before(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
+fn before(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
     let Some(id) = alloc.previous else { return Ok(vec![]) };
     let again = alloc.reschedules.last().filter(|r| r.previous_alloc == id);
     let waited =
@@ -148,7 +148,7 @@ fn before(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
     Ok(vec![link(alloc.create_time, "allocation", id.to_string(), text)])
 }
 
-fn deployed(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
+fn deployed(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
     let mut links = vec![];
     if let Some(health) = alloc.health
         && let Some(healthy) = health.healthy
@@ -166,7 +166,7 @@ fn deployed(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
 }
 
 /// What became of its node while it was there.
-fn of_node(view: &View, node: NodeId, since: Wall) -> Result<Vec<Link>, Fault> {
+fn of_node(view: &View, node: NodeId, since: Wall) -> Result<Vec<HistoryEntry>, Fault> {
     let Some(known) = view.node(node)? else {
         return Ok(vec![link(since, "node", node.to_string(), "is gone by now".into())]);
     };
@@ -177,7 +177,7 @@ fn of_node(view: &View, node: NodeId, since: Wall) -> Result<Vec<Link>, Fault> {
 }
 
 /// The plan that stopped it, and the evaluation behind that: the one that was at work when it was written.
-fn stopped(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
+fn stopped(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
     if !alloc.server_terminal() {
         return Ok(vec![]);
     }
@@ -196,7 +196,7 @@ fn stopped(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
     Ok(links)
 }
 
-fn after(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
+fn after(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
     let mut links = vec![];
     if let Some(next) = alloc.next {
         let (at, text) = match view.alloc(next)? {

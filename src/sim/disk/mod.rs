@@ -12,7 +12,7 @@ mod medium;
 
 use medium::Medium;
 pub use medium::{Counts, Operation};
-use state::store::Media;
+use state::store::StoreFiles;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,11 +53,11 @@ impl SimDisk {
     }
 
     /// The same, for a server.
-    pub fn media(&self) -> Media<SimBackend> {
+    pub fn media(&self) -> StoreFiles<SimBackend> {
         let state = self.backend();
         let life = state.life;
         let log = [1, 2].map(|file| Box::new(SimBackend { life, file, shared: self.shared.clone() }) as _);
-        Media { state, log }
+        StoreFiles { state, log }
     }
 
     /// The process is killed: what it wrote stays, unsynced things too, but it can write no more. To be called before

@@ -6,7 +6,7 @@ use model::node::Node;
 use model::time::Span;
 use state::samples::{AT, alloc_id, eval, node_id};
 use std::collections::BTreeMap;
-use wire::command::{Command, DrainStep, NodeWish};
+use wire::command::{Command, DrainProgress, NodeUpdateRequest};
 use wire::rpc::NodeReply;
 
 fn drain() -> Drain {
@@ -22,16 +22,19 @@ pub fn draining(node: Node) -> Node {
 pub fn node_commands(s: &mut Samples) {
     s.add("missed", &NodeReply::Missed { ttl: Span::seconds(12) });
     let meta = BTreeMap::from([("message".to_string(), "new disk".to_string())]);
-    for (what, wish) in [
-        ("ineligible node", NodeWish::Eligible(false)),
-        ("drain node", NodeWish::Drain { deadline: Span::hours(1), ignore_system: true, meta: meta.clone() }),
-        ("end drain", NodeWish::EndDrain { mark_eligible: true, meta }),
-        ("purge node", NodeWish::Purge),
+    for (what, request) in [
+        ("ineligible node", NodeUpdateRequest::Eligible(false)),
+        (
+            "drain node",
+            NodeUpdateRequest::Drain { deadline: Span::hours(1), ignore_system: true, meta: meta.clone() },
+        ),
+        ("end drain", NodeUpdateRequest::EndDrain { mark_eligible: true, meta }),
+        ("purge node", NodeUpdateRequest::Purge),
     ] {
-        s.add(what, &Command::ChangeNode { node: node_id(1), wish, evals: vec![eval(3, "web")], at: AT });
+        s.add(what, &Command::UpdateNode { node: node_id(1), request, evals: vec![eval(3, "web")], at: AT });
     }
     let leaving = vec![alloc_id(1)];
-    let step = DrainStep { node: node_id(1), drain: drain(), leaving, at_once: false, complete: true };
+    let step = DrainProgress { node: node_id(1), drain: drain(), leaving, at_once: false, complete: true };
     s.add(
         "advance drains",
         &Command::AdvanceDrains { steps: vec![step], evals: vec![eval(3, "web")], at: AT },

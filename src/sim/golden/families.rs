@@ -2,11 +2,11 @@
 
 use super::Samples;
 use model::eval::{Evaluation, Trigger};
-use model::family::dispatch::{Dispatch, Parameterized, PayloadRule, Wish};
+use model::family::dispatch::{Dispatch, DispatchRequest, Parameterized, PayloadRule};
 use model::family::{Children, Periodic};
 use model::job::{JobSpec, JobSummary};
 use state::samples::{AT, Region, eval, eval_id, key, register, spec};
-use wire::command::{Command, DispatchJob, LaunchJob};
+use wire::command::{Command, DispatchJobCommand, LaunchJobCommand};
 
 /// With every member said.
 fn clock() -> JobSpec {
@@ -23,7 +23,7 @@ fn clock() -> JobSpec {
 fn launch(timed_by: Option<u64>) -> Command {
     let eval = Evaluation { trigger: Trigger::PeriodicJob, ..eval(4, "clock") };
     let (job, tracked_versions, at) = (key("clock"), 6, AT);
-    Command::LaunchJob(Box::new(LaunchJob { job, moment: AT, timed_by, eval, tracked_versions, at }))
+    Command::LaunchJob(Box::new(LaunchJobCommand { job, moment: AT, timed_by, eval, tracked_versions, at }))
 }
 
 pub fn triggers(s: &mut Samples) {
@@ -64,7 +64,7 @@ fn form() -> JobSpec {
 }
 
 fn dispatch() -> Command {
-    let wish = Wish {
+    let request = DispatchRequest {
         job: key("form"),
         payload: vec![1, 2],
         meta: [("who".to_string(), "me".to_string())].into(),
@@ -72,7 +72,7 @@ fn dispatch() -> Command {
         token: "once".into(),
         priority: 300,
     };
-    Command::DispatchJob(Box::new(DispatchJob { wish, eval: eval_id(5), at: AT }))
+    Command::DispatchJob(Box::new(DispatchJobCommand { request, eval: eval_id(5), at: AT }))
 }
 
 fn dispatches(s: &mut Samples) {

@@ -8,7 +8,7 @@ use model::pool::{NodePool, NodePoolSpec};
 use model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerConfig, SchedulerSettings};
 use state::samples::{AT, Region, alloc_id, eval, eval_id, key, node_id};
 use std::collections::BTreeMap;
-use wire::command::{Collect, Command, RevertJob, TagVersion};
+use wire::command::{CollectGarbageCommand, Command, RevertJobCommand, TagVersionCommand};
 
 fn config() -> SchedulerConfig {
     let settings = SchedulerSettings {
@@ -35,7 +35,7 @@ fn pool() -> NodePool {
 }
 
 pub fn operating(s: &mut Samples) {
-    let order = RevertJob {
+    let order = RevertJobCommand {
         job: key("web"),
         version: 3,
         enforce_prior_version: Some(4),
@@ -45,8 +45,13 @@ pub fn operating(s: &mut Samples) {
     };
     s.add("revert job", &Command::RevertJob(Box::new(order)));
     for (what, description) in [("tag version", Some("ours".to_string())), ("untag version", None)] {
-        let order =
-            TagVersion { job: key("web"), name: "good".into(), version: Some(300), description, at: AT };
+        let order = TagVersionCommand {
+            job: key("web"),
+            name: "good".into(),
+            version: Some(300),
+            description,
+            at: AT,
+        };
         s.add(what, &Command::TagVersion(Box::new(order)));
     }
     let tag = VersionTag { name: "good".into(), description: "ours".into(), at: AT };
@@ -69,7 +74,15 @@ pub fn operating(s: &mut Samples) {
         ("collect nodes", Garbage::Nodes(vec![node_id(1)])),
     ] {
         let before = Cutoffs { jobs: AT, ..Cutoffs::FORCED };
-        s.add(what, &Command::Collect(Box::new(Collect { garbage, before, tracked_versions: 6, at: AT })));
+        s.add(
+            what,
+            &Command::CollectGarbage(Box::new(CollectGarbageCommand {
+                garbage,
+                before,
+                tracked_versions: 6,
+                at: AT,
+            })),
+        );
     }
     s.add("set stability", &Command::SetStability { job: key("web"), version: 300, stable: true });
 }

@@ -8,7 +8,7 @@ use model::id::DeploymentId;
 use model::time::Span;
 use state::samples::{AT, alloc_id, eval, eval_id, key};
 use std::collections::BTreeMap;
-use wire::command::{Command, StepDeployment};
+use wire::command::{Command, StepDeploymentCommand};
 
 pub fn verdict() -> Verdict {
     Verdict { alloc: alloc_id(1), deployment: Some(DeploymentId::from_random(4)), healthy: true }
@@ -72,7 +72,7 @@ pub fn rollouts(s: &mut Samples) {
         ("set health", DeploymentStep::SetHealth { healthy, unhealthy, failure: Some(failure) }),
     ] {
         let eval = Some(eval(1, "web"));
-        let step = StepDeployment { deployment: id, step, eval, tracked_versions: 6, at: AT };
+        let step = StepDeploymentCommand { deployment: id, step, eval, tracked_versions: 6, at: AT };
         s.add(what, &Command::StepDeployment(Box::new(step)));
     }
 }

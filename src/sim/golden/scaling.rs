@@ -7,8 +7,8 @@ use model::scaling::{Scaling, ScalingEvent, ScalingEvents, ScalingPolicy, Scalin
 use model::value::Value;
 use state::samples::{AT, Region, eval, key, register, registration, spec};
 use std::collections::BTreeMap;
-use wire::command::{Command, RegisterJob, ScaleJob};
-use wire::request::ScaleWish;
+use wire::command::{Command, RegisterJobCommand, ScaleJobCommand};
+use wire::request::ScaleRequest;
 
 /// With every member said.
 fn scaling() -> Scaling {
@@ -23,7 +23,7 @@ fn scalable() -> JobSpec {
 }
 
 fn scale(count: Option<i64>) -> Command {
-    let wish = ScaleWish {
+    let request = ScaleRequest {
         job: key("scaled"),
         group: "g".into(),
         count,
@@ -32,8 +32,8 @@ fn scale(count: Option<i64>) -> Command {
         meta: BTreeMap::from([("load".to_string(), Value::Float(0.5))]),
         enforce_index: count.map(|_| 300),
     };
-    Command::ScaleJob(Box::new(ScaleJob {
-        wish,
+    Command::ScaleJob(Box::new(ScaleJobCommand {
+        request,
         eval: count.map(|_| Evaluation { trigger: Trigger::JobScaling, ..eval(5, "scaled") }),
         tracked_versions: 6,
         at: AT,
@@ -75,7 +75,7 @@ pub fn scaling_samples(s: &mut Samples) {
     s.add("job-scaling", &Evaluation { trigger: Trigger::JobScaling, ..eval(5, "scaled") });
     s.add("scale job", &scale(Some(2)));
     s.add("scaling event", &scale(None));
-    let keeps = RegisterJob { preserve_counts: true, ..registration(spec("web", 2), None) };
+    let keeps = RegisterJobCommand { preserve_counts: true, ..registration(spec("web", 2), None) };
     s.add("register job that keeps counts", &Command::RegisterJob(Box::new(keeps)));
 }
 

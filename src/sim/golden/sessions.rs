@@ -3,7 +3,7 @@
 use super::Samples;
 use model::job::{JobSpec, TaskAction};
 use state::samples::{alloc_id, spec};
-use wire::ask::{NodeAsk, SessionInput, SessionOutput};
+use wire::client_rpc::{ClientRequest, SessionInput, SessionOutput};
 
 fn acting() -> JobSpec {
     let mut spec = spec("acting", 1);
@@ -15,10 +15,10 @@ fn acting() -> JobSpec {
 
 pub fn sessions(s: &mut Samples) {
     let command = vec!["sh".to_string(), "-i".to_string()];
-    s.add("exec", &NodeAsk::Exec { alloc: alloc_id(1), task: "t".into(), command, tty: true });
+    s.add("exec", &ClientRequest::Exec { alloc: alloc_id(1), task: "t".into(), command, tty: true });
     s.add(
         "action",
-        &NodeAsk::Action { alloc: alloc_id(1), task: "t".into(), action: "flush".into(), tty: true },
+        &ClientRequest::Action { alloc: alloc_id(1), task: "t".into(), action: "flush".into(), tty: true },
     );
     s.add::<JobSpec>("actions", &acting());
     s.add("stdin", &SessionInput::Stdin(vec![1, 2]));

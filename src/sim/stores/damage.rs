@@ -6,12 +6,12 @@ use model::eval::EvalStatus;
 use model::id::EvalId;
 use model::random::Stream;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
-use state::batch::LogBatch;
 use state::check::consistent;
+use state::checksummed;
 use state::fault::Fault;
+use state::log_batch::LogBatch;
 use state::samples::*;
 use state::store::{Committed, Options, Reader, Store};
-use state::verified;
 use wire::command::Command;
 use wire::record;
 
@@ -119,7 +119,7 @@ fn all_rows(images: &[Vec<u8>]) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// The image with one row replaced, or removed.
 fn with_row(images: &[Vec<u8>], key: &[u8], value: Option<&[u8]>) -> SimDisk {
     let disk = SimDisk::with_images(1, images.to_vec());
-    let database = verified::open(disk.backend(), 4096).expect("opens");
+    let database = checksummed::open(disk.backend(), 4096).expect("opens");
     let transaction = database.begin_write().expect("begins");
     {
         let mut table = transaction.open_table(STATE).expect("opens");

@@ -9,9 +9,9 @@ use model::node::NodeStatus;
 use model::plan::{AllocStop, NodePlan};
 use model::random::Stream;
 use model::time::{Span, Wall};
-use state::batch::LogBatch;
 use state::check::consistent;
 use state::fault::Fault;
+use state::log_batch::LogBatch;
 use state::samples::*;
 use state::store::{Committed, OpenError, Options, Recovered, Store};
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl Workload {
                 let (job, eval) = (key(&job), eval.map(Box::new));
                 match self.below(3) {
                     0 => Command::PurgeJob { job, eval, at },
-                    n => Command::StopJob { job, hurry: n == 1, eval, tracked_versions: 6, at },
+                    n => Command::StopJob { job, no_shutdown_delay: n == 1, eval, tracked_versions: 6, at },
                 }
             }
             4 => Command::RegisterNode { info: Box::new(info(u128::from(self.below(3)))), evals: vec![], at },
@@ -80,7 +80,7 @@ impl Workload {
             1 => Command::DeleteNamespace { name: name.into() },
             2 => Command::StopJob {
                 job: JobKey::new(name, job),
-                hurry: false,
+                no_shutdown_delay: false,
                 eval: None,
                 tracked_versions,
                 at,

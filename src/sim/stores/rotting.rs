@@ -2,10 +2,10 @@
 
 use crate::disk::{Operation, SimDisk};
 use model::random::Stream;
-use state::batch::LogBatch;
 use state::check::{consistent, rows};
+use state::client_store::{ClientStore, ClientStoreOpenError, WriteBatch};
 use state::fault::Fault;
-use state::local::{LocalStore, OpenError as LocalError, Writes};
+use state::log_batch::LogBatch;
 use state::samples::*;
 use state::store::{Committed, OpenError, Options, Store};
 use wire::record;
@@ -152,18 +152,18 @@ fn an_opening_that_fails_changes_nothing() {
 #[test]
 fn a_clients_rotten_store_is_refused_with_a_sentence() {
     let disk = SimDisk::new(1);
-    let (mut store, _) = LocalStore::open(disk.backend()).expect("opens");
-    let mut writes = Writes::default();
+    let (mut store, _) = ClientStore::open(disk.backend()).expect("opens");
+    let mut writes = WriteBatch::default();
     writes.set_ended(alloc_id(1), true);
-    writes.must_last();
+    writes.require_durable();
     store.commit(&writes).expect("commits");
     disk.detach();
     disk.rot(10_000);
-    match LocalStore::open(disk.backend()).map(drop) {
-        Err(e @ LocalError::Damaged(_)) => assert!(e.to_string().contains("restore it"), "{e}"),
+    match ClientStore::open(disk.backend()).map(drop) {
+        Err(e @ ClientStoreOpenError::Damaged(_)) => assert!(e.to_string().contains("restore it"), "{e}"),
         other => panic!("{other:?}"),
     }
     disk.mend();
-    let (store, _) = LocalStore::open(disk.backend()).expect("is sound again");
+    let (store, _) = ClientStore::open(disk.backend()).expect("is sound again");
     assert!(store.ended().contains(&alloc_id(1)));
 }

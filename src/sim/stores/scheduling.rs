@@ -6,7 +6,7 @@ use scheduler::{self, Attempt};
 use state::check::consistent;
 use state::samples::*;
 use wire::command::Command;
-use wire::request::Done;
+use wire::request::WriteReply;
 
 #[test]
 fn a_second_evaluation_of_a_settled_job_is_empty() {
@@ -15,7 +15,7 @@ fn a_second_evaluation_of_a_settled_job_is_empty() {
         region.ready_node(n);
     }
     let done = region.run(&register(spec("web", 4), Some(eval(1, "web")))).reply;
-    assert!(matches!(done, Ok(Done::Job { eval: Some(_), .. })));
+    assert!(matches!(done, Ok(WriteReply::Job { eval: Some(_), .. })));
     let decide = |region: &Region, n, seed| {
         let view = region.view();
         let eval = view.eval(eval_id(n)).expect("reads").expect("is stored");

@@ -2,12 +2,12 @@
 
 use crate::disk::SimDisk;
 use redb::TableDefinition;
-use state::batch::LogBatch;
 use state::check::consistent;
+use state::checksummed;
 use state::fault::Fault;
+use state::log_batch::LogBatch;
 use state::samples::*;
 use state::store::{Committed, OpenError, Options, Recovered, Store};
-use state::verified;
 use wire::command::Command;
 use wire::record;
 
@@ -87,7 +87,7 @@ fn a_log_can_be_replaced_from_where_it_is_not_applied() {
 fn another_format_is_refused_with_a_sentence() {
     let disk = SimDisk::new(1);
     drop(Store::open(disk.media(), Options::default()).expect("opens"));
-    let database = verified::open(disk.backend(), 4096).expect("opens");
+    let database = checksummed::open(disk.backend(), 4096).expect("opens");
     let transaction = database.begin_write().expect("begins");
     let book = transaction.open_table(TableDefinition::<&[u8], &[u8]>::new("book"));
     book.expect("opens").insert(b"format".as_slice(), 2_u32.to_be_bytes().as_slice()).expect("writes");
@@ -101,7 +101,7 @@ fn another_format_is_refused_with_a_sentence() {
 #[test]
 fn another_table_layout_is_not_an_empty_store() {
     let disk = SimDisk::new(1);
-    let database = verified::open(disk.backend(), 4096).expect("opens");
+    let database = checksummed::open(disk.backend(), 4096).expect("opens");
     let transaction = database.begin_write().expect("begins");
     drop(transaction.open_table(TableDefinition::<u64, &[u8]>::new("theirs")).expect("opens"));
     transaction.commit().expect("commits");

@@ -17,9 +17,9 @@ use model::time::{Span, Wall};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::{Change, DeploymentChange};
-use wire::command::StepDeployment;
+use wire::command::StepDeploymentCommand;
 use wire::event::Object;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 impl Turn<'_> {
     /// What a plan creates, and what it says becomes of those that there are.
@@ -102,8 +102,8 @@ impl Turn<'_> {
         self.put_deployment(deployment, at)
     }
 
-    pub(super) fn step_deployment(&mut self, order: StepDeployment) -> Result<Reply, Fault> {
-        let StepDeployment { deployment: id, step, eval, tracked_versions, at } = order;
+    pub(super) fn step_deployment(&mut self, order: StepDeploymentCommand) -> Result<Reply, Fault> {
+        let StepDeploymentCommand { deployment: id, step, eval, tracked_versions, at } = order;
         let Some(mut deployment) = self.deployment(id)? else {
             return Ok(Err(Refusal::new(RefusalKind::Validation, "deployment not found")));
         };
@@ -150,7 +150,7 @@ impl Turn<'_> {
         }
         let id = eval.as_ref().map(|e| e.id);
         self.put_evals(eval.into_iter().collect(), at)?;
-        Ok(Ok(Done::Deployment { eval: id, reverted, index: self.index() }))
+        Ok(Ok(WriteReply::Deployment { eval: id, reverted, index: self.index() }))
     }
 
     fn pause(&mut self, mut deployment: Deployment, at: Wall) -> Result<(), Fault> {

@@ -8,69 +8,74 @@ use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part};
 use super::{Reply, Turn, less};
 use model::eval::{Evaluation, Trigger};
-use model::family::dispatch::{self, Wish};
+use model::family::dispatch::{self, DispatchRequest};
 use model::id::JobKey;
 use model::job::JobSpec;
 use model::time::Wall;
 use redb::ReadableTable;
-use wire::command::DispatchJob;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::command::DispatchJobCommand;
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 /// Numbers that are tried for a child, when others of the same second have them.
 const NUMBERS_TRIED: u32 = 64;
 
 impl Turn<'_> {
-    pub(super) fn dispatch_job(&mut self, order: DispatchJob) -> Result<Reply, Fault> {
-        let DispatchJob { wish, eval, at } = order;
+    pub(super) fn dispatch_job(&mut self, order: DispatchJobCommand) -> Result<Reply, Fault> {
+        let DispatchJobCommand { request, eval, at } = order;
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
-        let Some(row) = self.job(&wish.job)?.cloned() else {
+        let Some(row) = self.job(&request.job)?.cloned() else {
             return refuse("parameterized job not found".into());
         };
-        let parent = self.newest_spec(&wish.job, &row)?;
-        if let Some(why) = refusal(&parent, &wish) {
+        let parent = self.newest_spec(&request.job, &row)?;
+        if let Some(why) = refusal(&parent, &request) {
             return refuse(why);
         }
-        if let Some(known) = self.dispatched_before(&wish)? {
+        if let Some(known) = self.dispatched_before(&request)? {
             return Ok(Ok(known));
         }
         let [a, b, c, d, ..] = *eval.0.as_bytes();
-        let id = match self.free_id(&wish, u32::from_be_bytes([a, b, c, d]), at)? {
+        let id = match self.free_id(&request, u32::from_be_bytes([a, b, c, d]), at)? {
             Ok(id) => id,
             Err(why) => return refuse(why),
         };
-        let child = dispatch::dispatched(&parent, id, wish, (row.create_index, row.newest()?.version));
+        let child = dispatch::dispatched(&parent, id, request, (row.create_index, row.newest()?.version));
         self.name_by_token(&child)?;
         self.count_origin(&child, true)?;
         let (job_type, priority) = (child.job_type, child.priority);
         let eval = Evaluation::pending(eval, child.key(), job_type, priority, Trigger::JobRegister, at);
         let made = self.make_child(&child, eval, 1, at)?;
         Ok(made.map(|done| match done {
-            Done::Job { eval, index, .. } => {
-                Done::Dispatched { job: child.id, eval, create_index: index, index }
+            WriteReply::Job { eval, index, .. } => {
+                WriteReply::Dispatched { job: child.id, eval, create_index: index, index }
             }
             other => other,
         }))
     }
 
     /// What came of the token when it was first used, while that is there.
-    fn dispatched_before(&mut self, wish: &Wish) -> Result<Option<Done>, Fault> {
-        if wish.token.is_empty() {
+    fn dispatched_before(&mut self, request: &DispatchRequest) -> Result<Option<WriteReply>, Fault> {
+        if request.token.is_empty() {
             return Ok(None);
         }
-        let Some(known) = self.child_of(&wish.job, &wish.token)? else { return Ok(None) };
+        let Some(known) = self.child_of(&request.job, &request.token)? else { return Ok(None) };
         let Some(row) = self.job(&known)? else { return Ok(None) };
         let (create_index, index) = (row.create_index, row.newest()?.modify_index);
-        Ok(Some(Done::Dispatched { job: known.id, eval: None, create_index, index }))
+        Ok(Some(WriteReply::Dispatched { job: known.id, eval: None, create_index, index }))
     }
 
     /// The error is a sentence.
-    fn free_id(&mut self, wish: &Wish, number: u32, at: Wall) -> Result<Result<String, String>, Fault> {
+    fn free_id(
+        &mut self,
+        request: &DispatchRequest,
+        number: u32,
+        at: Wall,
+    ) -> Result<Result<String, String>, Fault> {
         for tried in 0..NUMBERS_TRIED {
-            let id = dispatch::child_id(&wish.job.id, &wish.prefix, at, number.wrapping_add(tried));
+            let id = dispatch::child_id(&request.job.id, &request.prefix, at, number.wrapping_add(tried));
             if let Some(why) = dispatch::refuses_id(&id) {
                 return Ok(Err(why));
             }
-            if self.job(&JobKey::new(wish.job.namespace.clone(), id.clone()))?.is_none() {
+            if self.job(&JobKey::new(request.job.namespace.clone(), id.clone()))?.is_none() {
                 return Ok(Ok(id));
             }
         }
@@ -147,12 +152,12 @@ impl Turn<'_> {
     }
 }
 
-fn refusal(parent: &JobSpec, wish: &Wish) -> Option<String> {
+fn refusal(parent: &JobSpec, request: &DispatchRequest) -> Option<String> {
     match &parent.parameterized {
         Some(_) if parent.is_parameterized() && parent.stop => {
             Some(format!("Specified job {:?} is stopped", parent.id))
         }
-        Some(rules) if parent.is_parameterized() => rules.refuses(&wish.payload, &wish.meta),
+        Some(rules) if parent.is_parameterized() => rules.refuses(&request.payload, &request.meta),
         _ => Some(format!("Specified job {:?} is not a parameterized job", parent.id)),
     }
 }

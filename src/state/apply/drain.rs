@@ -14,7 +14,7 @@ use model::time::{Span, Wall};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::{Change, NodeChange};
-use wire::command::{DrainStep, NodeWish};
+use wire::command::{DrainProgress, NodeUpdateRequest};
 use wire::event::Object;
 use wire::request::{Refusal, RefusalKind};
 
@@ -24,23 +24,23 @@ impl Turn<'_> {
     pub(super) fn change_node(
         &mut self,
         id: NodeId,
-        wish: NodeWish,
+        request: NodeUpdateRequest,
         evals: Vec<Evaluation>,
         at: Wall,
     ) -> Result<Reply, Fault> {
         let refused = |why| Ok(Err(Refusal::new(RefusalKind::Validation, why)));
         let Some(old) = view::read_node(&self.rows, id)? else { return refused("node not found") };
         let mut new = old.clone();
-        match wish {
-            NodeWish::Eligible(true) if old.drain.is_some() => return refused(STILL_DRAINS),
-            NodeWish::Eligible(eligible) => self.set_eligible(&mut new, eligible, at),
-            NodeWish::Drain { deadline, ignore_system, meta } => {
+        match request {
+            NodeUpdateRequest::Eligible(true) if old.drain.is_some() => return refused(STILL_DRAINS),
+            NodeUpdateRequest::Eligible(eligible) => self.set_eligible(&mut new, eligible, at),
+            NodeUpdateRequest::Drain { deadline, ignore_system, meta } => {
                 self.begin_drain(&mut new, deadline, ignore_system, meta, at);
             }
-            NodeWish::EndDrain { mark_eligible, meta } => {
+            NodeUpdateRequest::EndDrain { mark_eligible, meta } => {
                 self.cancel_drain(&mut new, mark_eligible, meta, at)?;
             }
-            NodeWish::Purge => {
+            NodeUpdateRequest::Purge => {
                 self.remove_node(old)?;
                 return self.put_node_evals(id, evals, at);
             }
@@ -105,7 +105,7 @@ impl Turn<'_> {
 
     pub(super) fn advance_drains(
         &mut self,
-        steps: Vec<DrainStep>,
+        steps: Vec<DrainProgress>,
         evals: Vec<Evaluation>,
         at: Wall,
     ) -> Result<Reply, Fault> {
@@ -116,7 +116,7 @@ impl Turn<'_> {
         Ok(self.nothing())
     }
 
-    fn advance_drain(&mut self, step: DrainStep, at: Wall) -> Result<(), Fault> {
+    fn advance_drain(&mut self, step: DrainProgress, at: Wall) -> Result<(), Fault> {
         let Some(old) = view::read_node(&self.rows, step.node)? else { return Ok(()) };
         if old.drain.as_ref() != Some(&step.drain) {
             return Ok(());

@@ -13,7 +13,7 @@ use model::time::{Span, Wall};
 use std::sync::Arc;
 use wire::change::Change;
 use wire::event::Object;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 impl Turn<'_> {
     pub(super) fn put_evals(&mut self, evals: Vec<Evaluation>, at: Wall) -> Result<(), Fault> {
@@ -128,7 +128,7 @@ impl Turn<'_> {
         for eval in leaving {
             count += u64::from(self.remove_eval(eval)?);
         }
-        Ok(Ok(Done::Deleted { count, index: self.index() }))
+        Ok(Ok(WriteReply::Deleted { count, index: self.index() }))
     }
 
     fn is_needed(&mut self, eval: &Evaluation) -> Result<bool, Fault> {
@@ -154,7 +154,7 @@ impl Turn<'_> {
             newest.status = JobStatus::Dead;
         }
         self.moved(Table::Evals);
-        self.changes.push(Change::EvalGone(Box::new(eval)));
+        self.changes.push(Change::EvalDeleted(Box::new(eval)));
         Ok(true)
     }
 

@@ -13,11 +13,11 @@ use model::id::JobKey;
 use model::job::JobSpec;
 use model::time::Wall;
 use redb::ReadableTable;
-use wire::command::LaunchJob;
+use wire::command::LaunchJobCommand;
 use wire::request::{Refusal, RefusalKind};
 
 impl Turn<'_> {
-    pub(super) fn launch_job(&mut self, order: LaunchJob) -> Result<Reply, Fault> {
+    pub(super) fn launch_job(&mut self, order: LaunchJobCommand) -> Result<Reply, Fault> {
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
         let Some(row) = self.job(&order.job)?.cloned() else { return refuse("job not found".into()) };
         let Some(launched) = row.kinship.launched() else {
@@ -57,7 +57,7 @@ impl Turn<'_> {
     /// Whether it is to happen. It is decided either way.
     fn decide_launch(
         &mut self,
-        order: &LaunchJob,
+        order: &LaunchJobCommand,
         row: &JobRow,
         spec: &JobSpec,
         launched: Wall,

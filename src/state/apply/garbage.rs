@@ -1,7 +1,7 @@
 //! Forgetting: what the collector found is looked at once more, and goes if it still may. Refuses to know who looks for it.
 
 use super::super::fault::Fault;
-use super::super::garbage::{self, Fate};
+use super::super::garbage::{self, GcDecision};
 use super::super::tables::{self, Part, Place};
 use super::super::view;
 use super::{Reply, Turn};
@@ -10,11 +10,11 @@ use model::garbage::{Cutoffs, Garbage};
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::job::JobSpec;
 use std::collections::BTreeMap;
-use wire::command::Collect;
-use wire::request::Done;
+use wire::command::CollectGarbageCommand;
+use wire::request::WriteReply;
 
 impl Turn<'_> {
-    pub(super) fn collect(&mut self, order: Collect) -> Result<Reply, Fault> {
+    pub(super) fn collect(&mut self, order: CollectGarbageCommand) -> Result<Reply, Fault> {
         let before = &order.before;
         let count = match &order.garbage {
             Garbage::Jobs(keys) => self.forget_jobs(keys, before)?,
@@ -24,13 +24,13 @@ impl Turn<'_> {
             Garbage::Deployments(ids) => self.forget_deployments(ids, before)?,
             Garbage::Nodes(ids) => self.forget_nodes(ids, before)?,
         };
-        Ok(Ok(Done::Deleted { count, index: self.index() }))
+        Ok(Ok(WriteReply::Deleted { count, index: self.index() }))
     }
 
     fn forget_jobs(&mut self, keys: &[JobKey], before: &Cutoffs) -> Result<u64, Fault> {
         let mut count = 0;
         for key in keys {
-            if garbage::fate(&self.rows, key, before)? != Fate::Goes {
+            if garbage::decision(&self.rows, key, before)? != GcDecision::Purge {
                 continue;
             }
             for index_key in tables::keys(&self.rows, &Part::Eval.key(&tables::job_bytes(key), &[]))? {
@@ -46,8 +46,8 @@ impl Turn<'_> {
         Ok(count)
     }
 
-    fn stop_for_good(&mut self, key: &JobKey, order: &Collect) -> Result<u64, Fault> {
-        if garbage::fate(&self.rows, key, &order.before)? != Fate::Stops {
+    fn stop_for_good(&mut self, key: &JobKey, order: &CollectGarbageCommand) -> Result<u64, Fault> {
+        if garbage::decision(&self.rows, key, &order.before)? != GcDecision::StopFirst {
             return Ok(0);
         }
         let Some(row) = self.job(key)?.cloned() else { return Ok(0) };

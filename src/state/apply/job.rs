@@ -20,9 +20,9 @@ use model::time::Wall;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::Change;
-use wire::command::RegisterJob;
+use wire::command::RegisterJobCommand;
 use wire::event::Object;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 /// How a job ends.
 pub(super) enum End {
@@ -31,9 +31,16 @@ pub(super) enum End {
 }
 
 impl Turn<'_> {
-    pub(super) fn register_job(&mut self, order: RegisterJob) -> Result<Reply, Fault> {
-        let RegisterJob { mut spec, enforce_index, preserve_counts, submission, eval, tracked_versions, at } =
-            order;
+    pub(super) fn register_job(&mut self, order: RegisterJobCommand) -> Result<Reply, Fault> {
+        let RegisterJobCommand {
+            mut spec,
+            enforce_index,
+            preserve_counts,
+            submission,
+            eval,
+            tracked_versions,
+            at,
+        } = order;
         let key = spec.key();
         let index = self.index();
         if let Some(refusal) = self.namespace_or_pool_refusal(&spec)? {
@@ -96,7 +103,7 @@ impl Turn<'_> {
         let eval = eval.filter(|_| runs).map(|e| Evaluation { job_modify_index, ..e });
         let id = eval.as_ref().map(|e| e.id);
         self.put_evals(eval.into_iter().collect(), at)?;
-        Ok(Ok(Done::Job { eval: id, job_modify_index: answer, index }))
+        Ok(Ok(WriteReply::Job { eval: id, job_modify_index: answer, index }))
     }
 
     /// Gives the new job's modify index, as `add_version` does.
@@ -170,7 +177,7 @@ impl Turn<'_> {
     ) -> Result<Reply, Fault> {
         let index = self.index();
         let Some(row) = self.job(&key)?.cloned() else {
-            return Ok(Ok(Done::Job { eval: None, job_modify_index: 0, index }));
+            return Ok(Ok(WriteReply::Job { eval: None, job_modify_index: 0, index }));
         };
         match end {
             End::Purge => self.purge_job(&key, &row)?,
@@ -186,7 +193,7 @@ impl Turn<'_> {
         let eval = eval.map(|e| Evaluation { job_modify_index: index, ..e });
         let id = eval.as_ref().map(|e| e.id);
         self.put_evals(eval.into_iter().collect(), at)?;
-        Ok(Ok(Done::Job { eval: id, job_modify_index: index, index }))
+        Ok(Ok(WriteReply::Job { eval: id, job_modify_index: index, index }))
     }
 
     /// The job, its versions, its summary and its allocations go; its evaluations stay.

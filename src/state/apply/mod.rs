@@ -22,7 +22,7 @@ mod scaling;
 mod version;
 
 use super::fault::Fault;
-use super::store::{Committed, Outcome};
+use super::store::{ApplyResult, Committed};
 use super::tables::{self, Applied, JobRow, Kind, Region};
 use super::view::Table;
 use job::End;
@@ -36,9 +36,9 @@ use wire::change::Change;
 use wire::command::Command;
 use wire::event::{Events, Object};
 use wire::record::{self, Record};
-use wire::request::{Done, Refusal};
+use wire::request::{Refusal, WriteReply};
 
-type Reply = Result<Done, Refusal>;
+type Reply = Result<WriteReply, Refusal>;
 
 /// What the fleet's projection has to follow, in order, once the rows are committed.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,7 @@ pub(super) enum FleetEdit {
 
 /// What applying some entries made of a write transaction that is not committed yet.
 pub(super) struct Applying {
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ApplyResult>,
     pub applied: Applied,
     pub fleet: Vec<FleetEdit>,
     /// How many rows were written or removed.
@@ -116,22 +116,22 @@ impl Turn<'_> {
     }
 
     /// What the entry led to; what gathered for it is taken.
-    fn outcome(&mut self, kind: &'static str, reply: Reply) -> Outcome {
+    fn outcome(&mut self, kind: &'static str, reply: Reply) -> ApplyResult {
         assert!(
             self.jobs.is_empty(),
             "the jobs that an entry touched are written before its outcome is told"
         );
         let (index, objects) = (self.index(), std::mem::take(&mut self.events));
         let events = (!objects.is_empty()).then_some(Events { index, kind, objects });
-        Outcome { index, reply, changes: std::mem::take(&mut self.changes), events }
+        ApplyResult { index, reply, changes: std::mem::take(&mut self.changes), events }
     }
 
     fn command(&mut self, command: Command) -> Result<Reply, Fault> {
         match command {
             Command::Init { region_id, at } => self.init(region_id, at),
             Command::RegisterJob(order) => self.register_job(*order),
-            Command::StopJob { job, hurry, eval, tracked_versions, at } => {
-                if hurry {
+            Command::StopJob { job, no_shutdown_delay, eval, tracked_versions, at } => {
+                if no_shutdown_delay {
                     self.hurry_allocs(&job, at)?;
                 }
                 self.end_job(job, End::Stop { tracked_versions }, eval.map(|e| *e), at)
@@ -156,7 +156,7 @@ impl Turn<'_> {
             Command::UpdateTransitions { allocs, evals, at } => self.update_transitions(allocs, evals, at),
             Command::UpsertNamespace { namespace } => self.upsert_namespace(*namespace),
             Command::DeleteNamespace { name } => self.delete_namespace(&name),
-            Command::ChangeNode { node, wish, evals, at } => self.change_node(node, wish, evals, at),
+            Command::UpdateNode { node, request, evals, at } => self.change_node(node, request, evals, at),
             Command::AdvanceDrains { steps, evals, at } => self.advance_drains(steps, evals, at),
             Command::AddSigningKey { key } => self.add_signing_key(*key),
             Command::ConfigureScheduler { settings, cas } => self.configure_scheduler(settings, cas),
@@ -169,7 +169,7 @@ impl Turn<'_> {
             Command::ScaleJob(order) => self.scale_job(*order),
             Command::TagVersion(order) => self.tag_version(*order),
             Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
-            Command::Collect(order) => self.collect(*order),
+            Command::CollectGarbage(order) => self.collect(*order),
         }
     }
 
@@ -178,7 +178,7 @@ impl Turn<'_> {
     }
 
     fn nothing(&self) -> Reply {
-        Ok(Done::Nothing { index: self.index() })
+        Ok(WriteReply::Nothing { index: self.index() })
     }
 
     /// The first `Init` names the region; later ones change nothing.

@@ -9,7 +9,7 @@ use model::canonical::DEFAULT_NAMESPACE;
 use model::job::{JobSpec, JobStatus};
 use model::namespace::{Namespace, NamespaceSpec};
 use wire::change::Change;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 impl Turn<'_> {
     /// What says nothing new changes nothing.
@@ -22,7 +22,7 @@ impl Turn<'_> {
             self.put(&key, &Namespace { spec, create_index, modify_index: index })?;
             self.namespaces_moved();
         }
-        Ok(Ok(Done::Written { index }))
+        Ok(Ok(WriteReply::Written { index }))
     }
 
     pub(super) fn delete_namespace(&mut self, name: &str) -> Result<Reply, Fault> {
@@ -40,7 +40,7 @@ impl Turn<'_> {
         }
         self.remove(&tables::namespace_key(name))?;
         self.namespaces_moved();
-        Ok(Ok(Done::Written { index: self.index() }))
+        Ok(Ok(WriteReply::Written { index: self.index() }))
     }
 
     fn namespaces_moved(&mut self) {

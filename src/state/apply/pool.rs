@@ -12,7 +12,7 @@ use std::sync::Arc;
 use wire::change::Change;
 use wire::event::Object;
 use wire::record;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 impl Turn<'_> {
     pub(super) fn configure_scheduler(
@@ -23,13 +23,13 @@ impl Turn<'_> {
         let index = self.index();
         let known = operating::read_scheduler_config(&self.rows)?;
         if cas.is_some_and(|seen| seen != known.modify_index) {
-            return Ok(Ok(Done::SchedulerConfig { updated: false, index }));
+            return Ok(Ok(WriteReply::SchedulerConfig { updated: false, index }));
         }
         let create_index = if known.create_index == 0 { index } else { known.create_index };
         let config = SchedulerConfig { settings, create_index, modify_index: index };
         self.put(&Kind::SchedulerConfig.key(&[]), &config)?;
         self.changes.push(Change::Scheduler);
-        Ok(Ok(Done::SchedulerConfig { updated: true, index }))
+        Ok(Ok(WriteReply::SchedulerConfig { updated: true, index }))
     }
 
     /// What says nothing new changes nothing.
@@ -44,7 +44,7 @@ impl Turn<'_> {
             let create_index = known.map_or(index, |known| known.create_index);
             self.put_node_pool(NodePool { spec, create_index, modify_index: index })?;
         }
-        Ok(Ok(Done::Written { index }))
+        Ok(Ok(WriteReply::Written { index }))
     }
 
     /// The pool that a node says it is in comes to be with it.
@@ -80,7 +80,7 @@ impl Turn<'_> {
         }
         self.remove(&tables::node_pool_key(name))?;
         self.node_pool_moved(pool);
-        Ok(Ok(Done::Written { index: self.index() }))
+        Ok(Ok(WriteReply::Written { index: self.index() }))
     }
 
     fn has_nodes(&self, pool: &str) -> Result<bool, Fault> {

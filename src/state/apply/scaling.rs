@@ -13,13 +13,13 @@ use model::time::Wall;
 use model::validate::{Limits, names};
 use std::collections::BTreeSet;
 use wire::change::Change;
-use wire::command::ScaleJob;
-use wire::request::{Refusal, RefusalKind, ScaleWish};
+use wire::command::ScaleJobCommand;
+use wire::request::{Refusal, RefusalKind, ScaleRequest};
 
 impl Turn<'_> {
-    pub(super) fn scale_job(&mut self, order: ScaleJob) -> Result<Reply, Fault> {
-        let ScaleJob { wish, eval, tracked_versions, at } = order;
-        let (key, group) = (&wish.job, &wish.group);
+    pub(super) fn scale_job(&mut self, order: ScaleJobCommand) -> Result<Reply, Fault> {
+        let ScaleJobCommand { request, eval, tracked_versions, at } = order;
+        let (key, group) = (&request.job, &request.group);
         let Some(row) = self.job(key)?.cloned() else {
             let unknown = format!("job {:?} not found", key.id);
             return Ok(Err(Refusal::new(RefusalKind::NotFound, unknown)));
@@ -31,8 +31,8 @@ impl Turn<'_> {
             return Ok(Err(Refusal::new(RefusalKind::Invalid, unknown)));
         };
         let previous_count = spec.groups[place].count;
-        let Some(count) = wish.count else {
-            self.add_scaling_event(&wish, previous_count, None, at)?;
+        let Some(count) = request.count else {
+            self.add_scaling_event(&request, previous_count, None, at)?;
             return self.evaluate_newest(key, None, row.newest()?.modify_index, at);
         };
         if let Some(text) = refuses_count(&spec, &spec.groups[place], count, Limits::default().max_count) {
@@ -43,38 +43,38 @@ impl Turn<'_> {
             let blocked = "job scaling blocked due to active deployment";
             return Ok(Err(Refusal::new(RefusalKind::Invalid, blocked)));
         }
-        if let Some(refusal) = conflict(&spec, wish.enforce_index, Some(&row))? {
+        if let Some(refusal) = conflict(&spec, request.enforce_index, Some(&row))? {
             return Ok(Err(refusal));
         }
         let mut scaled = spec.clone();
         scaled.groups[place].count = count;
         let answer = self.add_version(key, &spec, &scaled, tracked_versions, at)?;
         let eval = eval.filter(|_| !row.kinship.is_parent());
-        self.add_scaling_event(&wish, previous_count, eval.as_ref().map(|e| e.id), at)?;
+        self.add_scaling_event(&request, previous_count, eval.as_ref().map(|e| e.id), at)?;
         self.evaluate_newest(key, eval, answer, at)
     }
 
     fn add_scaling_event(
         &mut self,
-        wish: &ScaleWish,
+        request: &ScaleRequest,
         previous_count: i64,
         eval: Option<EvalId>,
         at: Wall,
     ) -> Result<(), Fault> {
-        let key = tables::scaling_events_key(&tables::job_bytes(&wish.job), &wish.group);
+        let key = tables::scaling_events_key(&tables::job_bytes(&request.job), &request.group);
         let mut events: ScalingEvents = tables::get(&self.rows, &key)?.unwrap_or_default();
         events.add(ScalingEvent {
             at,
-            count: wish.count,
+            count: request.count,
             previous_count,
-            message: wish.message.clone(),
-            error: wish.error,
-            meta: wish.meta.clone(),
+            message: request.message.clone(),
+            error: request.error,
+            meta: request.meta.clone(),
             eval,
             create_index: self.index(),
         });
         // nothing else of the job need move
-        self.changes.push(Change::Job { job: wish.job.clone() });
+        self.changes.push(Change::Job { job: request.job.clone() });
         self.put(&key, &events)
     }
 

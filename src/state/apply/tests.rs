@@ -20,10 +20,10 @@ use model::job::{JobSpec, JobStatus, JobType};
 use model::node::{NodeEvent, NodeStatus};
 use model::plan::{AllocStop, NodePlan};
 use model::time::{Span, Wall};
-use scheduler::View as SchedulerView;
+use scheduler::SchedulerState;
 use wire::change::Change;
-use wire::command::{Command, RegisterJob};
-use wire::request::{Done, RefusalKind};
+use wire::command::{Command, RegisterJobCommand};
+use wire::request::{RefusalKind, WriteReply};
 
 fn plan(eval: u128, nodes: Vec<NodePlan>) -> Command {
     Command::ApplyPlan {
@@ -76,7 +76,7 @@ fn a_job_lives_from_register_to_purge() {
     let out = r.run(&Command::PurgeJob { job: key("web"), eval: Some(Box::new(eval(2, "web"))), at: AT });
     assert_eq!(
         out.reply,
-        Ok(Done::Job { eval: Some(eval_id(2)), job_modify_index: out.index, index: out.index })
+        Ok(WriteReply::Job { eval: Some(eval_id(2)), job_modify_index: out.index, index: out.index })
     );
     let view = r.view();
     assert_eq!(view.job(&key("web")).unwrap(), None);
@@ -101,7 +101,7 @@ fn the_fleet_follows_nodes_and_what_allocations_hold() {
     assert_eq!(used(&r), Default::default());
     let view = r.view();
     assert!(view.fleet().ready(node_id(1)));
-    assert!(SchedulerView::allocs_of(&view, &key("web")).len() == 1 && view.fault().is_none());
+    assert!(SchedulerState::allocs_by_job(&view, &key("web")).len() == 1 && view.fault().is_none());
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn unchanged_specs_make_no_version() {
     let before = r.job("web");
     let out = r.run(&register(spec("web", 1), Some(eval(3, "web"))));
     let answer =
-        Done::Job { eval: Some(eval_id(3)), job_modify_index: before.modify_index, index: out.index };
+        WriteReply::Job { eval: Some(eval_id(3)), job_modify_index: before.modify_index, index: out.index };
     assert_eq!(out.reply, Ok(answer));
     assert_eq!(r.job("web").version, 0);
     let stored = r.view().eval(eval_id(3)).unwrap().unwrap();
@@ -140,7 +140,7 @@ fn enforced_indexes_and_types_are_checked() {
     ];
     for (spec, enforce_index, refusal) in cases {
         let digest = r.store.digest();
-        let order = RegisterJob { enforce_index, ..registration(spec, None) };
+        let order = RegisterJobCommand { enforce_index, ..registration(spec, None) };
         let out = r.run(&Command::RegisterJob(Box::new(order)));
         match refusal {
             None => assert!(out.reply.is_ok(), "{out:?}"),
@@ -158,7 +158,7 @@ fn stopping_makes_a_version_once() {
     let mut r = running();
     let stop = Command::StopJob {
         job: key("web"),
-        hurry: false,
+        no_shutdown_delay: false,
         eval: Some(Box::new(eval(4, "web"))),
         tracked_versions: 6,
         at: AT,
@@ -170,13 +170,13 @@ fn stopping_makes_a_version_once() {
     assert_eq!(r.job("web").version, 1);
     let unknown = Command::StopJob {
         job: key("none"),
-        hurry: false,
+        no_shutdown_delay: false,
         eval: Some(Box::new(eval(5, "none"))),
         tracked_versions: 6,
         at: AT,
     };
     let out = r.run(&unknown);
-    assert_eq!(out.reply, Ok(Done::Job { eval: None, job_modify_index: 0, index: out.index }));
+    assert_eq!(out.reply, Ok(WriteReply::Job { eval: None, job_modify_index: 0, index: out.index }));
     assert_eq!(r.view().eval(eval_id(5)).unwrap(), None);
 }
 
@@ -229,7 +229,13 @@ fn the_status_follows_allocations_and_evaluations() {
     system.job_type = JobType::System;
     r.run(&register(system, None));
     assert_eq!(r.job("s").status, JobStatus::Running);
-    r.run(&Command::StopJob { job: key("s"), hurry: false, eval: None, tracked_versions: 6, at: AT });
+    r.run(&Command::StopJob {
+        job: key("s"),
+        no_shutdown_delay: false,
+        eval: None,
+        tracked_versions: 6,
+        at: AT,
+    });
     assert_eq!(r.job("s").status, JobStatus::Dead);
 }
 
@@ -363,7 +369,7 @@ fn reports_touch_the_clients_half_only() {
 #[test]
 fn nodes_register_again_without_losing_what_servers_know() {
     let mut r = Region::default();
-    let opened = |out: &crate::store::Outcome| {
+    let opened = |out: &crate::store::ApplyResult| {
         out.changes.iter().find_map(|c| match c {
             Change::Node(n) => Some(n.opened),
             _ => None,

@@ -9,13 +9,13 @@ use model::id::JobKey;
 use model::job::{JobSpec, VersionTag};
 use model::submission::Submission;
 use model::time::Wall;
-use wire::command::{RevertJob, TagVersion};
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::command::{RevertJobCommand, TagVersionCommand};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 impl Turn<'_> {
     /// A user's wish. A version that was stopped stops the job again.
-    pub(super) fn revert_for_user(&mut self, order: RevertJob) -> Result<Reply, Fault> {
-        let RevertJob { job: key, version, enforce_prior_version, eval, tracked_versions, at } = order;
+    pub(super) fn revert_for_user(&mut self, order: RevertJobCommand) -> Result<Reply, Fault> {
+        let RevertJobCommand { job: key, version, enforce_prior_version, eval, tracked_versions, at } = order;
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
         let Some(row) = self.job(&key)?.cloned() else {
             return refuse(format!("job {:?} not found", key.id));
@@ -80,8 +80,8 @@ impl Turn<'_> {
     }
 
     /// A version has one name at most, and a name one version.
-    pub(super) fn tag_version(&mut self, order: TagVersion) -> Result<Reply, Fault> {
-        let TagVersion { job: key, name, version, description, at } = order;
+    pub(super) fn tag_version(&mut self, order: TagVersionCommand) -> Result<Reply, Fault> {
+        let TagVersionCommand { job: key, name, version, description, at } = order;
         let refuse = |kind, message: String| Ok(Err(Refusal::new(kind, message)));
         let index = self.index();
         let Some(row) = self.job(&key)? else {
@@ -95,7 +95,7 @@ impl Turn<'_> {
                 return refuse(RefusalKind::NotFound, unknown);
             };
             set_tag(row, version, None, index);
-            return Ok(Ok(Done::Tagged { at, index }));
+            return Ok(Ok(WriteReply::Tagged { at, index }));
         };
         let version = version.unwrap_or(row.newest()?.version);
         if !listed(row, version) {
@@ -111,7 +111,7 @@ impl Turn<'_> {
             return refuse(RefusalKind::Validation, full);
         }
         set_tag(row, version, Some(VersionTag { name, description, at }), index);
-        Ok(Ok(Done::Tagged { at, index }))
+        Ok(Ok(WriteReply::Tagged { at, index }))
     }
 
     pub(super) fn set_stability(&mut self, key: &JobKey, version: u64, stable: bool) -> Result<Reply, Fault> {
@@ -124,7 +124,7 @@ impl Turn<'_> {
             return refuse(unknown_version(key, version));
         }
         self.mark(key, row.create_index, version, stable)?;
-        Ok(Ok(Done::Job { eval: None, job_modify_index: row.newest()?.job_modify_index, index }))
+        Ok(Ok(WriteReply::Job { eval: None, job_modify_index: row.newest()?.job_modify_index, index }))
     }
 
     /// A version to come back to.

@@ -72,8 +72,8 @@ fn a_write_is_answered_though_its_caller_says_no_more() {
     let server = Server::start("half", Limits::default());
     let mut socket = server.send(&put("/v1/jobs", JOB));
     socket.shutdown(Shutdown::Write).unwrap();
-    let Ask { reply, .. } = smol::block_on(server.asks.recv()).unwrap();
-    reply.send(Ok(Done::Job { eval: Some(EvalId::default()), job_modify_index: 3, index: 4 }));
+    let PendingWrite { reply, .. } = smol::block_on(server.asks.recv()).unwrap();
+    reply.send(Ok(WriteReply::Job { eval: Some(EvalId::default()), job_modify_index: 3, index: 4 }));
     assert_eq!(status(&read_until(&mut socket, |_| false)), "200");
 }
 
@@ -84,7 +84,7 @@ fn what_comes_while_a_query_waits_is_answered_after_it() {
     server.run(&register(spec("web", 1), None));
     let ask = "GET /v1/job/web?index=1&wait=60s HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut socket = server.send(&format!("{ask}{}", get("/v1/regions")));
-    while server.service.waiting.sleeping() == 0 {
+    while server.service.blocking_queries.sleeping() == 0 {
         std::thread::yield_now();
     }
     let mut changed = spec("web", 1);

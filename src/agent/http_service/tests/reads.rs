@@ -7,11 +7,11 @@ fn a_query_by_prefix_is_woken_by_jobs_that_begin_so() {
     let mut server = Server::start("prefix", Limits::default());
     server.run(&register(spec("web", 1), None));
     let mut socket = server.send(&get("/v1/jobs?prefix=we&index=1&wait=60s"));
-    while server.service.waiting.sleeping() == 0 {
+    while server.service.blocking_queries.sleeping() == 0 {
         std::thread::yield_now();
     }
     server.run(&register(spec("other", 1), None));
-    assert_eq!(server.service.waiting.sleeping(), 1);
+    assert_eq!(server.service.blocking_queries.sleeping(), 1);
     server.run(&register(spec("web-2", 1), None));
     let answer = read_until(&mut socket, |_| false);
     assert_eq!(status(&answer), "200");

@@ -8,14 +8,14 @@ use crate::routes::client::{alloc_id, bad, on_this_node, session};
 use crate::routes::job;
 use crate::shape::action::ActionShape;
 use crate::watch::WatchKey;
-use crate::{Call, Outcome, blocking};
+use crate::{Call, RouteOutcome, blocking};
 use model::alloc::Allocation;
 use model::id::JobKey;
 use model::job::{Task, TaskGroup, no_action};
 use state::view::Table;
-use wire::ask::NodeAsk;
+use wire::client_rpc::ClientRequest;
 
-pub fn list(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let job = view.job(&key)?;
@@ -26,7 +26,7 @@ pub fn list(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-pub fn run(call: &Call<'_>, job: &str) -> Result<Outcome, Response> {
+pub fn run(call: &Call<'_>, job: &str) -> Result<RouteOutcome, Response> {
     let q = &call.query;
     let action = given(call, "action").ok_or_else(|| bad("action name is required"))?;
     let id = alloc_id(q.text("allocID").unwrap_or_default())?;
@@ -37,7 +37,10 @@ pub fn run(call: &Call<'_>, job: &str) -> Result<Outcome, Response> {
     let group = spec.as_ref().and_then(|spec| spec.group(&alloc.group));
     let group = group.ok_or_else(|| bad(format!("allocation \"{id}\" is of a version that is gone")))?;
     let task = task_meant(group, given(call, "task"), action)?;
-    session(call, NodeAsk::Action { alloc: id, task: task.name.clone(), action: action.to_string(), tty })
+    session(
+        call,
+        ClientRequest::Action { alloc: id, task: task.name.clone(), action: action.to_string(), tty },
+    )
 }
 
 fn given<'a>(call: &'a Call<'_>, name: &str) -> Option<&'a str> {

@@ -5,35 +5,35 @@
 use crate::response::Response;
 use crate::routes::job;
 use crate::shape::dispatch::{DispatchedShape, LaunchedShape};
-use crate::{Answer, AnswerKind, Call, Outcome, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::family::dispatch::{MAX_TOKEN_BYTES, Wish, oversized, unfit_for_environment};
+use model::family::dispatch::{DispatchRequest, MAX_TOKEN_BYTES, oversized, unfit_for_environment};
 use model::id::JobKey;
 use model::job::Job;
 use serde_json::{Map, Value};
 use state::view::View;
 use std::collections::BTreeMap;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
-pub fn force(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn force(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let job = JobKey::new(call.namespace(), id);
-    let answer = Answer { kind: AnswerKind::JobLaunched, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::ForceLaunch { job }, answer))
+    let answer = WriteResponder { kind: WriteKind::JobLaunched, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::ForceLaunch { job }, answer))
 }
 
-pub fn launched(done: &Done, pretty: bool) -> Response {
+pub fn launched(done: &WriteReply, pretty: bool) -> Response {
     let (eval_id, eval_create_index, _) = job::of_job(done);
     let shape = LaunchedShape { eval_id, eval_create_index, index: done.index() };
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }
 
-pub fn dispatch(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn dispatch(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     if json::text(&body, "JobID")?.is_some_and(|named| !named.is_empty() && named != id) {
         return Err(Response::text(400, "Job ID does not match"));
     }
-    let wish = Wish {
+    let request = DispatchRequest {
         job: JobKey::new(call.namespace(), id),
         payload: payload(&body)?,
         meta: meta(&body)?,
@@ -41,15 +41,15 @@ pub fn dispatch(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         token: call.query.text("idempotency_token").unwrap_or_default().to_string(),
         priority: priority(&body, call.ctx.agent.job_max_priority)?,
     };
-    if wish.token.len() > MAX_TOKEN_BYTES {
-        let (bytes, most) = (wish.token.len(), MAX_TOKEN_BYTES);
+    if request.token.len() > MAX_TOKEN_BYTES {
+        let (bytes, most) = (request.token.len(), MAX_TOKEN_BYTES);
         return Err(Response::text(
             400,
             format!("the idempotency token has {bytes} bytes; at most {most} are allowed"),
         ));
     }
-    let answer = Answer { kind: AnswerKind::JobDispatched, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::DispatchJob { wish: Box::new(wish) }, answer))
+    let answer = WriteResponder { kind: WriteKind::JobDispatched, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::DispatchJob { request: Box::new(request) }, answer))
 }
 
 fn payload(body: &Map<String, Value>) -> Result<Vec<u8>, Response> {
@@ -85,8 +85,8 @@ fn priority(body: &Map<String, Value>, most: i64) -> Result<i64, Response> {
     Err(Response::text(500, format!("job priority must be between [1, {most}]")))
 }
 
-pub fn dispatched(done: &Done, pretty: bool) -> Response {
-    let Done::Dispatched { job, eval, create_index, index } = done else {
+pub fn dispatched(done: &WriteReply, pretty: bool) -> Response {
+    let WriteReply::Dispatched { job, eval, create_index, index } = done else {
         return Response::text(500, "the servers answered what was not asked");
     };
     let shape = DispatchedShape {
@@ -105,7 +105,7 @@ pub fn states_of_children(view: &View, parent: &Job) -> Result<Option<Vec<&'stat
         return Ok(None);
     }
     let (namespace, id) = (parent.spec.namespace.as_str(), parent.spec.id.as_str());
-    let mut heads = view.job_heads(Some(namespace), &format!("{id}/"), None, usize::MAX)?;
+    let mut heads = view.job_headers(Some(namespace), &format!("{id}/"), None, usize::MAX)?;
     heads.retain(|head| head.kinship.parent() == id);
     Ok(Some(heads.iter().map(|head| head.version.status.as_str()).collect()))
 }

@@ -11,7 +11,7 @@ use crate::shape::diff::DiffShape;
 use crate::shape::job::JobShape;
 use crate::shape::job_answers::VersionsShape;
 use crate::watch::WatchKey;
-use crate::{Call, Outcome};
+use crate::{Call, RouteOutcome};
 use model::diff::JobDiff;
 use model::id::JobKey;
 use model::job::Job;
@@ -34,7 +34,7 @@ struct Versions {
     pretty: bool,
 }
 
-pub fn versions(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn versions(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let asked = Asked::new(call)?;
     let view = call.view()?;
@@ -43,13 +43,13 @@ pub fn versions(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let newest = jobs.iter().map(|j| j.modify_index).max();
     let index = newest.unwrap_or_else(|| view.table_index(Table::Jobs));
     if let Some(wait) = blocking::wait(call, index, vec![WatchKey::Job(key)], view.index()) {
-        return Ok(Outcome::Wait(wait));
+        return Ok(RouteOutcome::Wait(wait));
     }
     let mark = Mark::new(call, index);
     Ok(match found(call, jobs, asked, mark) {
-        Err(refusal) => Outcome::Respond(mark.on(refusal)),
-        Ok(versions @ Versions { base: Base::No, .. }) => Outcome::Respond(versions.response()),
-        Ok(versions) => Outcome::Compute(Box::new(move || versions.response())),
+        Err(refusal) => RouteOutcome::Respond(mark.on(refusal)),
+        Ok(versions @ Versions { base: Base::No, .. }) => RouteOutcome::Respond(versions.response()),
+        Ok(versions) => RouteOutcome::Compute(Box::new(move || versions.response())),
     })
 }
 

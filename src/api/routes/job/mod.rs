@@ -11,7 +11,7 @@ pub mod statuses;
 pub mod submission;
 pub mod versions;
 
-use crate::filter::LeftOut;
+use crate::filter::OmitEmpty;
 use crate::page::{self, CHUNK, Page};
 use crate::query::object;
 use crate::response::Response;
@@ -20,26 +20,26 @@ use crate::shape::job::JobShape;
 use crate::shape::job_answers::{DeregisteredShape, JobStub, RegisteredShape, SummaryShape, ValidatedShape};
 use crate::shape::stub;
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use jobspec::{self, Refused, Register, Vars};
 use model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
 use model::id::JobKey;
 use model::job::{Job, JobSpec};
 use model::validate::{Limits, Validation, scaling, validate};
 use serde_json::Value;
-use state::heads::JobHead;
+use state::job_headers::JobHeader;
 use state::view::{Table, View};
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
 /// `pool`: only those of this node pool.
-pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let pool = pool.map(|pool| node_pool::known(call, &view, pool)).transpose()?;
     let with_meta = call.query.flag("meta", false)?;
     let index = view.table_index(Table::Jobs);
     blocking::answer(call, index, vec![watched(call)], view.index(), || {
         let page = page_of(call, &view, pool)?;
-        let whole = |head: &JobHead| if with_meta { view.job(&head.key) } else { Ok(None) };
+        let whole = |head: &JobHeader| if with_meta { view.job(&head.key) } else { Ok(None) };
         let jobs = page.items.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         let rows = page.items.iter().zip(&jobs).map(|(head, job)| (head, job.as_deref()));
         if call.query.pretty {
@@ -61,32 +61,32 @@ fn watched(call: &Call<'_>) -> WatchKey {
     }
 }
 
-fn page_of(call: &Call<'_>, view: &View, pool: Option<&str>) -> Result<Page<JobHead>, Response> {
+fn page_of(call: &Call<'_>, view: &View, pool: Option<&str>) -> Result<Page<JobHeader>, Response> {
     let q = &call.query;
     let from = match q.next_token.split_once('.') {
         Some((namespace, id)) => Some(JobKey::new(namespace, id)),
         None if q.next_token.is_empty() => None,
         None => return Err(Response::text(400, "next_token is not one that this list gives out")),
     };
-    let rows = page::rows(|last: Option<&JobHead>| {
-        Ok(view.job_heads(call.namespaces(), &q.prefix, last.map(|head| &head.key), CHUNK)?)
+    let rows = page::rows(|last: Option<&JobHeader>| {
+        Ok(view.job_headers(call.namespaces(), &q.prefix, last.map(|head| &head.key), CHUNK)?)
     });
-    let name = |head: &JobHead| format!("{}.{}", head.key.namespace, head.key.id);
+    let name = |head: &JobHeader| format!("{}.{}", head.key.namespace, head.key.id);
     // a filter sees the whole job
-    let chosen = |head: &JobHead| match q.filter {
+    let chosen = |head: &JobHeader| match q.filter {
         None => Ok(true),
         Some(_) => view.job(&head.key)?.map_or(Ok(false), |job| matches(call, &job)),
     };
-    let in_pool = |head: &JobHead| pool.is_none_or(|pool| head.node_pool == pool);
+    let in_pool = |head: &JobHeader| pool.is_none_or(|pool| head.node_pool == pool);
     let rows = rows.filter(|row| row.as_ref().map_or(true, in_pool));
     page::cut(rows, q, from.as_ref(), |head| head.key.clone(), name, chosen)
 }
 
 pub fn matches(call: &Call<'_>, job: &Job) -> Result<bool, Response> {
-    call.query.matches(&LeftOut::NOTHING, |_| object(&JobShape::new(job)))
+    call.query.matches(&OmitEmpty::NOTHING, |_| object(&JobShape::new(job)))
 }
 
-pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let job = view.job(&key)?;
@@ -101,7 +101,7 @@ pub fn not_found() -> Response {
     Response::text(404, "job not found")
 }
 
-pub fn summary(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn summary(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let summary = view.job_summary(&key)?;
@@ -113,7 +113,7 @@ pub fn summary(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// `id`: from the path, when the request names a job there.
-pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
+pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<RouteOutcome, Response> {
     let mut wanted = jobspec::decode_register(call.body()?).map_err(refused)?;
     if id.is_some_and(|id| id != wanted.spec.id) {
         return Err(Response::text(400, "Job ID does not match name"));
@@ -125,15 +125,15 @@ pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> 
     let mut validation = accepted(call, &mut wanted)?;
     validation.warnings.append(&mut wanted.warnings);
     let submission = submission::kept(call, submission, &mut validation.warnings);
-    let action = Action::RegisterJob {
+    let action = WriteRequest::RegisterJob {
         spec: Box::new(wanted.spec),
         enforce_index: wanted.enforce_index,
         eval_priority: wanted.eval_priority,
         preserve_counts: wanted.preserve_counts,
         submission: submission.map(Box::new),
     };
-    let kind = AnswerKind::Registered { warnings: validation.warning_text() };
-    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+    let kind = WriteKind::Registered { warnings: validation.warning_text() };
+    Ok(RouteOutcome::Write(action, WriteResponder { kind, pretty: call.query.pretty }))
 }
 
 /// Makes the job complete, and refuses it when anything is wrong with it.
@@ -166,7 +166,7 @@ fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Respons
 }
 
 /// A job that is only looked at. What is wrong with it is an answer, not an error.
-pub fn validated(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn validated(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let validation = match jobspec::decode_validate(call.body()?) {
         Ok(mut wanted) => {
             let Validation { errors, warnings } = prepare(call, &mut wanted)?;
@@ -177,7 +177,7 @@ pub fn validated(call: &Call<'_>) -> Result<Outcome, Response> {
             Validation { errors, warnings: vec![] }
         }
     };
-    Ok(Outcome::Respond(Response::json(&ValidatedShape::new(&validation), call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&ValidatedShape::new(&validation), call.query.pretty)))
 }
 
 pub fn refused(why: Refused) -> Response {
@@ -203,7 +203,7 @@ fn complete(call: &Call<'_>, spec: &mut JobSpec) {
 }
 
 /// With no body, or one that names the job.
-pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn evaluate(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let bad = |sentence: &str| Response::text(400, sentence);
     let mut force_reschedule = false;
     if !call.request.body.is_empty() {
@@ -220,19 +220,19 @@ pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         };
     }
     let job = JobKey::new(call.namespace(), id);
-    let answer = Answer { kind: AnswerKind::JobEvaluated, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::EvaluateJob { job, force_reschedule }, answer))
+    let answer = WriteResponder { kind: WriteKind::JobEvaluated, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::EvaluateJob { job, force_reschedule }, answer))
 }
 
-pub fn deregister(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn deregister(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let q = &call.query;
     // A value that cannot be read is a 500 on this route (http-api.md 0.4.2).
     let flag = |name| q.flag(name, false).map_err(|bad| bad.status(500));
     let purge = flag("purge")?;
     // In every region of the job: it has only this one.
     flag("global")?;
-    let hurry = flag("no_shutdown_delay")?;
-    if hurry && purge {
+    let no_shutdown_delay = flag("no_shutdown_delay")?;
+    if no_shutdown_delay && purge {
         return Err(Response::not_supported("job deregistration with both purge and no_shutdown_delay"));
     }
     let eval_priority = q.integer("eval_priority").map_err(|bad| bad.status(500))?.filter(|p| *p != 0);
@@ -240,25 +240,25 @@ pub fn deregister(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         return Err(Response::text(400, "Eval priority must be between 1 and 100 inclusively"));
     }
     let job = JobKey::new(call.namespace(), id);
-    let action = Action::DeregisterJob { job, purge, eval_priority, hurry };
-    Ok(Outcome::Act(action, Answer { kind: AnswerKind::Deregistered, pretty: q.pretty }))
+    let action = WriteRequest::DeregisterJob { job, purge, eval_priority, no_shutdown_delay };
+    Ok(RouteOutcome::Write(action, WriteResponder { kind: WriteKind::Deregistered, pretty: q.pretty }))
 }
 
 /// What a done action says of its job: evaluation, where that was created, and the job's modify index.
-pub fn of_job(done: &Done) -> (String, u64, u64) {
+pub fn of_job(done: &WriteReply) -> (String, u64, u64) {
     match done {
-        Done::Job { eval: Some(eval), job_modify_index, index } => {
+        WriteReply::Job { eval: Some(eval), job_modify_index, index } => {
             (eval.to_string(), *index, *job_modify_index)
         }
-        Done::Job { eval: None, job_modify_index, .. } => (String::new(), 0, *job_modify_index),
-        Done::Evals { evals, modify_index, index } => {
+        WriteReply::Job { eval: None, job_modify_index, .. } => (String::new(), 0, *job_modify_index),
+        WriteReply::Evals { evals, modify_index, index } => {
             (evals.first().map(ToString::to_string).unwrap_or_default(), *index, *modify_index)
         }
         _ => (String::new(), 0, 0),
     }
 }
 
-pub fn registered(done: &Done, warnings: String, pretty: bool) -> Response {
+pub fn registered(done: &WriteReply, warnings: String, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
     let shape = RegisteredShape {
         eval_id,
@@ -274,10 +274,10 @@ pub fn registered(done: &Done, warnings: String, pretty: bool) -> Response {
 }
 
 /// An unknown job is no error: nothing was done, and the index is 0 (http-api.md 1.1.9).
-pub fn deregistered(done: &Done, pretty: bool) -> Response {
+pub fn deregistered(done: &WriteReply, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
     let index = match done {
-        Done::Job { index, .. } | Done::Evals { index, .. } => *index,
+        WriteReply::Job { index, .. } | WriteReply::Evals { index, .. } => *index,
         _ => 0,
     };
     let shape = DeregisteredShape {
@@ -295,7 +295,7 @@ pub fn deregistered(done: &Done, pretty: bool) -> Response {
 }
 
 /// A job file to the API's JSON job. What is not built yet is in the answer all the same: only registering it is refused.
-pub fn parse(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn parse(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     if json::flag(&body, "hclv1")? {
         return Err(Response::not_supported("jobs/parse with hclv1"));
@@ -316,9 +316,9 @@ pub fn parse(call: &Call<'_>) -> Result<Outcome, Response> {
         return Err(Response::text(400, format!("Failed to parse job: {why}")));
     };
     if !json::flag(&body, "Canonicalize")? {
-        return Ok(Outcome::Respond(Response::json(&job, call.query.pretty)));
+        return Ok(RouteOutcome::Respond(Response::json(&job, call.query.pretty)));
     }
     let mut spec = jobspec::decode_job(&job).map_err(refused)?;
     complete(call, &mut spec);
-    Ok(Outcome::Respond(Response::json(&JobShape::of_spec(&spec), call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&JobShape::of_spec(&spec), call.query.pretty)))
 }

@@ -5,11 +5,11 @@
 use crate::response::Response;
 use crate::routes::job;
 use crate::shape::plan::PlanShape;
-use crate::{Call, Outcome, json};
+use crate::{Call, RouteOutcome, json};
 use model::diff::JobDiff;
 use model::job::JobSpec;
 use std::sync::Arc;
-use wire::rehearsal::{Rehearsal, Rehearse};
+use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::request::Refusal;
 
 /// How what was found out becomes a response.
@@ -21,7 +21,7 @@ pub struct Planned {
     pretty: bool,
 }
 
-pub fn plan(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn plan(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let body = call.body()?;
     let mut wanted = jobspec::decode_register(body).map_err(job::refused)?;
     let with_diff = json::flag(&json::object(body)?, "Diff")?;
@@ -34,13 +34,13 @@ pub fn plan(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let validation = job::accepted(call, &mut wanted)?;
     let spec = Arc::new(wanted.spec);
     let schedule = spec.periodic.as_ref().and_then(|p| p.schedule(call.ctx.zones));
-    let asked = Rehearse { spec: spec.clone(), schedule, seed: call.ctx.seed };
+    let asked = JobPlanRequest { spec: spec.clone(), schedule, seed: call.ctx.seed };
     let warnings = validation.warning_text();
-    Ok(Outcome::Rehearse(asked, Planned { spec, with_diff, warnings, pretty: call.query.pretty }))
+    Ok(RouteOutcome::PlanJob(asked, Planned { spec, with_diff, warnings, pretty: call.query.pretty }))
 }
 
 impl Planned {
-    pub fn response(self, result: Result<Rehearsal, Refusal>) -> Response {
+    pub fn response(self, result: Result<JobPlanReply, Refusal>) -> Response {
         let rehearsal = match result {
             Ok(rehearsal) => rehearsal,
             Err(refusal) => return refusal.into(),

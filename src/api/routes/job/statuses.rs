@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: how a status comes about.
 
-use crate::filter::LeftOut;
+use crate::filter::OmitEmpty;
 use crate::page;
 use crate::query::object;
 use crate::response::Response;
@@ -10,14 +10,14 @@ use crate::routes::job::dispatch;
 use crate::shape::job::JobShape;
 use crate::shape::job_answers::JobStatusShape;
 use crate::watch::WatchKey;
-use crate::{Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, blocking, json};
 use model::id::JobKey;
 use model::job::Job;
 use serde_json::Value;
 use state::view::{Table, View};
 use std::sync::Arc;
 
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let wanted = wanted(call)?;
     let with_children = call.query.flag("include_children", false)? || !wanted.is_empty();
     let view = call.view()?;
@@ -25,7 +25,8 @@ pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     blocking::answer(call, index, vec![WatchKey::Jobs, WatchKey::Allocs], view.index(), || {
         let from = token(&call.query.next_token)?;
         let (key, name) = (|job: &Arc<Job>| place(job), |job: &Arc<Job>| name(job));
-        let matches = |job: &Arc<Job>| call.query.matches(&LeftOut::NOTHING, |_| object(&JobShape::new(job)));
+        let matches =
+            |job: &Arc<Job>| call.query.matches(&OmitEmpty::NOTHING, |_| object(&JobShape::new(job)));
         let mut jobs = jobs(call, &view, &wanted)?;
         jobs.retain(|job| with_children || job.spec.parent.is_empty());
         let rows = jobs.into_iter().map(Ok);

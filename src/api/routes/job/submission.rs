@@ -5,7 +5,7 @@
 use crate::response::Response;
 use crate::shape::job_answers::SubmissionShape;
 use crate::watch::WatchKey;
-use crate::{Call, Outcome, blocking};
+use crate::{Call, RouteOutcome, blocking};
 use model::id::JobKey;
 use model::submission::Submission;
 use state::view::Table;
@@ -23,7 +23,7 @@ pub fn kept(call: &Call<'_>, given: Option<Submission>, warnings: &mut Vec<Strin
     None
 }
 
-pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let version = call.query.text("version").and_then(|v| v.parse::<u64>().ok());
     let version =
         version.ok_or_else(|| Response::text(400, "Unable to parse job submission version parameter"))?;

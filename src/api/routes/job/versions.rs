@@ -4,15 +4,15 @@
 
 use crate::response::Response;
 use crate::shape::job_answers::{StabilityShape, TaggedShape};
-use crate::{Answer, AnswerKind, Call, Outcome, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, json};
 use model::id::JobKey;
 use model::job::VersionTag;
 use model::validate::multi_warning;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
-pub fn revert(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn revert(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let body = body_of(call, id)?;
     let mut warnings = Vec::new();
     for token in ["ConsulToken", "VaultToken"] {
@@ -20,27 +20,30 @@ pub fn revert(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
             warnings.push(format!("{token} has no effect: jobs are registered without such tokens"));
         }
     }
-    let action = Action::RevertJob {
+    let action = WriteRequest::RevertJob {
         job: JobKey::new(call.namespace(), id),
         version: json::number(&body, "JobVersion")?.unwrap_or(0),
         enforce_prior_version: json::number(&body, "EnforcePriorVersion")?,
     };
-    let kind = AnswerKind::Registered { warnings: multi_warning(&warnings) };
-    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+    let kind = WriteKind::Registered { warnings: multi_warning(&warnings) };
+    Ok(RouteOutcome::Write(action, WriteResponder { kind, pretty: call.query.pretty }))
 }
 
-pub fn set_stability(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn set_stability(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let body = body_of(call, id)?;
-    let action = Action::SetStability {
+    let action = WriteRequest::SetStability {
         job: JobKey::new(call.namespace(), id),
         version: json::number(&body, "JobVersion")?.unwrap_or(0),
         stable: json::flag(&body, "Stable")?,
     };
-    Ok(Outcome::Act(action, Answer { kind: AnswerKind::StabilitySet, pretty: call.query.pretty }))
+    Ok(RouteOutcome::Write(
+        action,
+        WriteResponder { kind: WriteKind::StabilitySet, pretty: call.query.pretty },
+    ))
 }
 
 /// What is not said to be of another version is of the newest: `Latest` says the same in other words.
-pub fn set_tag(call: &Call<'_>, job: &str, name: &str) -> Result<Outcome, Response> {
+pub fn set_tag(call: &Call<'_>, job: &str, name: &str) -> Result<RouteOutcome, Response> {
     check_chars("name", "1 to", name, 1..=VersionTag::MAX_NAME_CHARS)?;
     let body = match call.request.body.as_slice() {
         [] => Map::new(),
@@ -53,17 +56,17 @@ pub fn set_tag(call: &Call<'_>, job: &str, name: &str) -> Result<Outcome, Respon
         false => json::number(&body, "Version")?,
     };
     let (job, name) = (JobKey::new(call.namespace(), job), name.to_string());
-    let kind = AnswerKind::Tagged { name: name.clone(), description: description.clone() };
-    let action = Action::TagVersion { job, name, version, description: Some(description) };
-    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+    let kind = WriteKind::Tagged { name: name.clone(), description: description.clone() };
+    let action = WriteRequest::TagVersion { job, name, version, description: Some(description) };
+    Ok(RouteOutcome::Write(action, WriteResponder { kind, pretty: call.query.pretty }))
 }
 
-pub fn unset_tag(call: &Call<'_>, job: &str, name: &str) -> Result<Outcome, Response> {
+pub fn unset_tag(call: &Call<'_>, job: &str, name: &str) -> Result<RouteOutcome, Response> {
     check_chars("name", "1 to", name, 1..=VersionTag::MAX_NAME_CHARS)?;
     let (job, name) = (JobKey::new(call.namespace(), job), name.to_string());
-    let kind = AnswerKind::Tagged { name: String::new(), description: String::new() };
-    let action = Action::TagVersion { job, name, version: None, description: None };
-    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+    let kind = WriteKind::Tagged { name: String::new(), description: String::new() };
+    let action = WriteRequest::TagVersion { job, name, version: None, description: None };
+    Ok(RouteOutcome::Write(action, WriteResponder { kind, pretty: call.query.pretty }))
 }
 
 fn check_chars(what: &str, how_many: &str, text: &str, range: RangeInclusive<usize>) -> Result<(), Response> {
@@ -74,9 +77,9 @@ fn check_chars(what: &str, how_many: &str, text: &str, range: RangeInclusive<usi
     Err(Response::text(400, format!("a tag's {what} must have {how_many} {most} characters")))
 }
 
-pub fn tagged(done: &Done, name: &str, description: &str, pretty: bool) -> Response {
+pub fn tagged(done: &WriteReply, name: &str, description: &str, pretty: bool) -> Response {
     let at = match done {
-        Done::Tagged { at, .. } if !name.is_empty() => at.0,
+        WriteReply::Tagged { at, .. } if !name.is_empty() => at.0,
         _ => 0,
     };
     let index = done.index();
@@ -101,10 +104,10 @@ fn body_of(call: &Call<'_>, id: &str) -> Result<Map<String, Value>, Response> {
     }
 }
 
-pub fn stability_set(done: &Done, pretty: bool) -> Response {
+pub fn stability_set(done: &WriteReply, pretty: bool) -> Response {
     let index = done.index();
     let job_modify_index = match done {
-        Done::Job { job_modify_index, .. } => *job_modify_index,
+        WriteReply::Job { job_modify_index, .. } => *job_modify_index,
         _ => index,
     };
     Response::json(&StabilityShape { job_modify_index, index }, pretty).with("X-Nomad-Index", index.max(1))

@@ -107,8 +107,8 @@ fn parent() -> JobSpec {
     }
 }
 
-fn wish() -> Wish {
-    Wish {
+fn request() -> DispatchRequest {
+    DispatchRequest {
         job: parent().key(),
         payload: vec![1, 2],
         meta: map(&[("who", "me"), ("why", "")]),
@@ -120,14 +120,14 @@ fn wish() -> Wish {
 
 #[test]
 fn a_child_is_its_parent_with_what_was_brought_along() {
-    let child = dispatched(&parent(), "a/dispatch-1-2".into(), wish(), (9, 3));
+    let child = dispatched(&parent(), "a/dispatch-1-2".into(), request(), (9, 3));
     assert_eq!(child.meta, map(&[("who", "me"), ("why", ""), ("kept", "yes")]));
     assert_eq!((child.name.as_str(), child.parent.as_str(), child.priority), (child.id.as_str(), "a", 70));
     let own = Dispatch { payload: vec![1, 2], token: "once".into(), made_of: Some((9, 3)) };
     assert_eq!(child.dispatch, Some(own));
     assert_eq!(child.parameterized, parent().parameterized, "it says what it was dispatched from");
     assert!(!child.is_parameterized() && parent().is_parameterized());
-    let unsaid = dispatched(&parent(), "a/x".into(), Wish { priority: 0, ..wish() }, (9, 3));
+    let unsaid = dispatched(&parent(), "a/x".into(), DispatchRequest { priority: 0, ..request() }, (9, 3));
     assert_eq!(unsaid.priority, parent().priority);
     let grandchild = launched(&child, Wall(0));
     let handed_on = Dispatch { payload: vec![1, 2], token: String::new(), made_of: None };
@@ -136,7 +136,7 @@ fn a_child_is_its_parent_with_what_was_brought_along() {
 
 #[test]
 fn what_a_child_shares_is_left_out_and_comes_back() {
-    let child = dispatched(&parent(), "a/dispatch-1-2".into(), wish(), (9, 3));
+    let child = dispatched(&parent(), "a/dispatch-1-2".into(), request(), (9, 3));
     let thin = without_parent(&child, &parent()).expect("is its parent's");
     assert!(thin.groups.is_empty() && thin.parameterized.is_none());
     assert_eq!(thin.meta, map(&[("who", "me"), ("why", "")]), "what it was dispatched with is its own");

@@ -6,14 +6,14 @@ use crate::check;
 use model::deployment::{Deployment, DeploymentStatus, DeploymentUpdate};
 use model::eval::Evaluation;
 use model::garbage::{Cutoffs, Garbage, GarbageRules};
-use wire::command::Collect;
+use wire::command::CollectGarbageCommand;
 
 fn collect(r: &mut Region, garbage: Garbage, before: Cutoffs) -> u64 {
-    let order = Collect { garbage, before, tracked_versions: 6, at: AT };
-    let reply = r.run(&Command::Collect(Box::new(order))).reply;
+    let order = CollectGarbageCommand { garbage, before, tracked_versions: 6, at: AT };
+    let reply = r.run(&Command::CollectGarbage(Box::new(order))).reply;
     check::consistent(&r.view()).expect("whole");
     match reply {
-        Ok(Done::Deleted { count, .. }) => count,
+        Ok(WriteReply::Deleted { count, .. }) => count,
         other => panic!("{other:?}"),
     }
 }
@@ -44,7 +44,7 @@ fn end_evals(r: &mut Region, id: &str) -> Wall {
 }
 
 fn stop(r: &mut Region, id: &str, at: Wall) {
-    r.run(&Command::StopJob { job: key(id), hurry: false, eval: None, tracked_versions: 6, at });
+    r.run(&Command::StopJob { job: key(id), no_shutdown_delay: false, eval: None, tracked_versions: 6, at });
 }
 
 #[test]

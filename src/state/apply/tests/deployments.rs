@@ -1,7 +1,7 @@
 //! Deployments in the state: what is counted, what each step changes, and what it refuses.
 
 use super::super::super::samples::*;
-use super::super::super::store::Outcome;
+use super::super::super::store::ApplyResult;
 use model::alloc::{Allocation, ClientStatus, Health};
 use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus as S, DeploymentStep, DeploymentUpdate, Failure, Verdict,
@@ -10,8 +10,8 @@ use model::eval::EvalStatus;
 use model::id::DeploymentId;
 use model::job::{Job, JobStatus};
 use model::time::Span;
-use wire::command::{Command, StepDeployment};
-use wire::request::{Done, RefusalKind};
+use wire::command::{Command, StepDeploymentCommand};
+use wire::request::{RefusalKind, WriteReply};
 
 fn id(n: u128) -> DeploymentId {
     DeploymentId::from_random(n)
@@ -65,7 +65,7 @@ fn roll_out(
     deployment: Option<Deployment>,
     allocs: Vec<Allocation>,
     updates: Vec<DeploymentUpdate>,
-) -> Outcome {
+) -> ApplyResult {
     let (eval, nodes, deployment) = (eval_id(1), place(allocs), deployment.map(Box::new));
     r.run(&Command::ApplyPlan { eval, nodes, deployment, updates, evals: vec![], at: AT })
 }
@@ -76,9 +76,9 @@ fn found(n: u128, deployment: Option<DeploymentId>, healthy: bool) -> Command {
     Command::UpdateAllocs { node: node_id(1), updates, verdicts, evals: vec![], at: AT + Span::minutes(1) }
 }
 
-fn step(r: &mut Region, step: DeploymentStep) -> Outcome {
+fn step(r: &mut Region, step: DeploymentStep) -> ApplyResult {
     let (eval, at) = (Some(eval(9, "web")), AT + Span::minutes(2));
-    let order = StepDeployment { deployment: id(1), step, eval, tracked_versions: 6, at };
+    let order = StepDeploymentCommand { deployment: id(1), step, eval, tracked_versions: 6, at };
     r.run(&Command::StepDeployment(Box::new(order)))
 }
 
@@ -86,7 +86,7 @@ fn read(r: &Region, n: u128) -> Deployment {
     r.view().deployment(id(n)).expect("reads").expect("exists")
 }
 
-fn refused(out: Outcome) -> String {
+fn refused(out: ApplyResult) -> String {
     let refusal = out.reply.expect_err("is refused");
     assert_eq!(refusal.kind, RefusalKind::Validation);
     refusal.message
@@ -208,7 +208,7 @@ fn promotion_needs_healthy_canaries_and_unmarks_them() {
     assert!(step(&mut r, elsewhere).reply.is_ok() && !read(&r, 1).groups["g"].promoted);
     let out = step(&mut r, all);
     let index = out.index;
-    assert_eq!(out.reply, Ok(Done::Deployment { eval: Some(eval_id(9)), reverted: None, index }));
+    assert_eq!(out.reply, Ok(WriteReply::Deployment { eval: Some(eval_id(9)), reverted: None, index }));
     assert!(read(&r, 1).groups["g"].promoted && !r.alloc(1).is_canary());
     let eval = r.view().eval(eval_id(9)).expect("reads").expect("goes on from there");
     assert_eq!(eval.status, EvalStatus::Pending);
@@ -239,11 +239,12 @@ fn a_failure_ends_it_and_may_bring_an_older_spec_back() {
     roll_out(&mut r, Some(deployment(2, &second, group(0))), vec![], vec![]);
     let fail = |revert| {
         let step = DeploymentStep::Fail(Failure { description: "why".into(), revert });
-        let order = StepDeployment { deployment: id(2), step, eval: None, tracked_versions: 6, at: AT };
+        let order =
+            StepDeploymentCommand { deployment: id(2), step, eval: None, tracked_versions: 6, at: AT };
         Command::StepDeployment(Box::new(order))
     };
     let out = r.run(&fail(Some(0)));
-    assert!(matches!(out.reply, Ok(Done::Deployment { reverted: Some(0), .. })), "{:?}", out.reply);
+    assert!(matches!(out.reply, Ok(WriteReply::Deployment { reverted: Some(0), .. })), "{:?}", out.reply);
     let third = r.job("web");
     assert_eq!((third.version, third.stable, &third.spec), (2, true, &first));
     assert_eq!((read(&r, 2).status, read(&r, 2).status_description.as_str()), (S::Failed, "why"));
@@ -257,7 +258,7 @@ fn auto_revert_yields_to_a_newer_job_version() {
     r.run(&register(spec("web", 5), None));
     let failure = Failure { description: "why".into(), revert: Some(0) };
     let out = step(&mut r, DeploymentStep::Fail(failure));
-    assert!(matches!(out.reply, Ok(Done::Deployment { reverted: None, .. })), "{:?}", out.reply);
+    assert!(matches!(out.reply, Ok(WriteReply::Deployment { reverted: None, .. })), "{:?}", out.reply);
     assert_eq!((r.job("web").version, read(&r, 1).status), (1, S::Failed));
 }
 

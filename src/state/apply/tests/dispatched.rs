@@ -4,10 +4,10 @@ use super::*;
 use crate::check;
 use model::eval::Evaluation;
 use model::family::Children;
-use model::family::dispatch::{Parameterized, PayloadRule, Wish};
+use model::family::dispatch::{DispatchRequest, Parameterized, PayloadRule};
 use model::garbage::{Cutoffs, Garbage};
 use model::job::JobSpec;
-use wire::command::{Collect, DispatchJob};
+use wire::command::{CollectGarbageCommand, DispatchJobCommand};
 use wire::request::Refusal;
 
 fn form() -> JobSpec {
@@ -20,17 +20,17 @@ fn form() -> JobSpec {
     JobSpec { job_type: JobType::Batch, parameterized: Some(rules), meta, ..spec("form", 1) }
 }
 
-fn wish(token: &str) -> Wish {
+fn request(token: &str) -> DispatchRequest {
     let meta = [("who".to_string(), "me".to_string())].into();
     let (prefix, token) = (String::new(), token.to_string());
-    Wish { job: key("form"), payload: vec![1, 2, 3], meta, prefix, token, priority: 0 }
+    DispatchRequest { job: key("form"), payload: vec![1, 2, 3], meta, prefix, token, priority: 0 }
 }
 
-fn dispatch(n: u128, wish: Wish) -> Command {
-    Command::DispatchJob(Box::new(DispatchJob { wish, eval: eval_id(n), at: AT }))
+fn dispatch(n: u128, request: DispatchRequest) -> Command {
+    Command::DispatchJob(Box::new(DispatchJobCommand { request, eval: eval_id(n), at: AT }))
 }
 
-fn told(region: &mut Region, command: &Command) -> Result<Done, Refusal> {
+fn told(region: &mut Region, command: &Command) -> Result<WriteReply, Refusal> {
     let reply = region.run(command).reply;
     check::consistent(&region.view()).expect("whole");
     reply
@@ -38,8 +38,8 @@ fn told(region: &mut Region, command: &Command) -> Result<Done, Refusal> {
 
 /// The child's id, and whether it is new.
 fn made(region: &mut Region, n: u128, token: &str) -> (String, bool) {
-    match told(region, &dispatch(n, wish(token))).expect("is dispatched") {
-        Done::Dispatched { job, eval, .. } => (job, eval.is_some()),
+    match told(region, &dispatch(n, request(token))).expect("is dispatched") {
+        WriteReply::Dispatched { job, eval, .. } => (job, eval.is_some()),
         other => panic!("{other:?}"),
     }
 }
@@ -47,7 +47,7 @@ fn made(region: &mut Region, n: u128, token: &str) -> (String, bool) {
 fn begun() -> Region {
     let mut region = Region::default();
     let done = told(&mut region, &register(form(), Some(eval(1, "form")))).expect("is taken");
-    assert!(matches!(done, Done::Job { eval: None, .. }), "it runs nothing itself: {done:?}");
+    assert!(matches!(done, WriteReply::Job { eval: None, .. }), "it runs nothing itself: {done:?}");
     region
 }
 
@@ -87,7 +87,7 @@ fn a_dispatch_makes_a_child_with_its_evaluation_in_one_entry() {
     assert_eq!(children(&region), Children { pending: 1, running: 0, dead: 0 });
     end(&mut region, &id);
     assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 1 });
-    let heads = region.view().job_heads(None, "form", None, 9).expect("reads");
+    let heads = region.view().job_headers(None, "form", None, 9).expect("reads");
     let told: Vec<_> = heads.iter().map(|h| (h.kinship.is_parameterized(), h.kinship.parent())).collect();
     assert_eq!(told, [(true, ""), (false, "form")]);
 }
@@ -102,7 +102,13 @@ fn a_token_makes_one_child_as_long_as_that_is_there() {
     assert_ne!(made(&mut region, 4, "").0, made(&mut region, 5, "").0, "without a token each is new");
     told(
         &mut region,
-        &Command::StopJob { job: key(&first), hurry: false, eval: None, tracked_versions: 6, at: AT },
+        &Command::StopJob {
+            job: key(&first),
+            no_shutdown_delay: false,
+            eval: None,
+            tracked_versions: 6,
+            at: AT,
+        },
     )
     .expect("stops");
     assert_eq!(made(&mut region, 6, "once"), (first.clone(), false), "it has ended, and is there");
@@ -119,42 +125,48 @@ fn two_of_one_second_and_one_number_have_names_of_their_own() {
     let (first, second) = (made(&mut region, 7, ""), made(&mut region, 8, ""));
     assert_eq!(first.0, "form/dispatch-1700000000-00000000");
     assert_eq!(second.0, "form/dispatch-1700000000-00000001");
-    let prefixed = Wish { prefix: "night".into(), ..wish("") };
+    let prefixed = DispatchRequest { prefix: "night".into(), ..request("") };
     match told(&mut region, &dispatch(9, prefixed)) {
-        Ok(Done::Dispatched { job, .. }) => assert_eq!(job, "form/dispatch-night-1700000000-00000000"),
+        Ok(WriteReply::Dispatched { job, .. }) => assert_eq!(job, "form/dispatch-night-1700000000-00000000"),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn what_cannot_be_dispatched_is_refused_and_leaves_nothing() {
-    let refused = |region: &mut Region, wish: Wish, why: &str| {
+    let refused = |region: &mut Region, request: DispatchRequest, why: &str| {
         let before = region.view().digest();
-        let refusal = told(region, &dispatch(9, wish)).expect_err(why);
+        let refusal = told(region, &dispatch(9, request)).expect_err(why);
         assert!(refusal.message.contains(why) && refusal.kind == RefusalKind::Validation, "{refusal}");
         assert_eq!(region.view().digest(), before, "{why}");
     };
     let mut region = begun();
-    refused(&mut region, Wish { job: key("none"), ..wish("") }, "parameterized job not found");
+    refused(&mut region, DispatchRequest { job: key("none"), ..request("") }, "parameterized job not found");
     told(&mut region, &register(spec("plain", 1), None)).expect("is taken");
     let why = "Specified job \"plain\" is not a parameterized job";
-    refused(&mut region, Wish { job: key("plain"), ..wish("") }, why);
+    refused(&mut region, DispatchRequest { job: key("plain"), ..request("") }, why);
     let (child, _) = made(&mut region, 1, "once");
-    refused(&mut region, Wish { job: key(&child), ..wish("") }, "is not a parameterized job");
+    refused(&mut region, DispatchRequest { job: key(&child), ..request("") }, "is not a parameterized job");
     refused(
         &mut region,
-        Wish { prefix: "a b".into(), ..wish("") },
+        DispatchRequest { prefix: "a b".into(), ..request("") },
         "made of its parent's and id_prefix_template, cannot be: Job ID contains a space",
     );
     let meta = [("what".to_string(), String::new())].into();
-    refused(&mut region, Wish { meta, ..wish("once") }, "unpermitted metadata keys: [what]");
+    refused(&mut region, DispatchRequest { meta, ..request("once") }, "unpermitted metadata keys: [what]");
     told(
         &mut region,
-        &Command::StopJob { job: key("form"), hurry: false, eval: None, tracked_versions: 6, at: AT },
+        &Command::StopJob {
+            job: key("form"),
+            no_shutdown_delay: false,
+            eval: None,
+            tracked_versions: 6,
+            at: AT,
+        },
     )
     .expect("stops");
     assert_eq!(region.job(&child).status, JobStatus::Pending, "children outlive it");
-    refused(&mut region, wish("once"), "Specified job \"form\" is stopped");
+    refused(&mut region, request("once"), "Specified job \"form\" is stopped");
 }
 
 #[test]
@@ -196,7 +208,13 @@ fn a_dispatched_version_is_kept_and_children_are_small() {
     assert_eq!(region.job(&second).spec.groups, form().groups, "its parent is gone");
     told(
         &mut region,
-        &Command::StopJob { job: key(&first), hurry: false, eval: None, tracked_versions: 6, at: AT },
+        &Command::StopJob {
+            job: key(&first),
+            no_shutdown_delay: false,
+            eval: None,
+            tracked_versions: 6,
+            at: AT,
+        },
     )
     .expect("stops");
     assert!(region.job(&first).spec.stop && region.job(&first).spec.groups == form().groups);
@@ -213,13 +231,19 @@ fn gc_of_children_forgets_their_tokens() {
     end(&mut region, &first);
     told(
         &mut region,
-        &Command::StopJob { job: key("form"), hurry: false, eval: None, tracked_versions: 6, at: AT },
+        &Command::StopJob {
+            job: key("form"),
+            no_shutdown_delay: false,
+            eval: None,
+            tracked_versions: 6,
+            at: AT,
+        },
     )
     .expect("stops");
     let garbage = Garbage::Jobs(vec![key("form"), key(&first)]);
-    let order = Collect { garbage, before: Cutoffs::FORCED, tracked_versions: 6, at: AT };
-    let gone = told(&mut region, &Command::Collect(Box::new(order)));
-    assert!(matches!(gone, Ok(Done::Deleted { count: 2, .. })), "{gone:?}");
+    let order = CollectGarbageCommand { garbage, before: Cutoffs::FORCED, tracked_versions: 6, at: AT };
+    let gone = told(&mut region, &Command::CollectGarbage(Box::new(order)));
+    assert!(matches!(gone, Ok(WriteReply::Deleted { count: 2, .. })), "{gone:?}");
     assert_eq!(kept(&region), (0, 0));
     told(&mut region, &register(form(), None)).expect("is taken");
     assert!(made(&mut region, 2, "once").1);
@@ -243,7 +267,7 @@ fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
     assert_eq!(region.view().launched(&key(&child)).expect("reads"), Some(AT));
     assert_eq!(region.job(&child).status, JobStatus::Running);
     assert_eq!(region.view().jobs_to_follow().expect("reads"), [key(&child)]);
-    let launch = wire::command::LaunchJob {
+    let launch = wire::command::LaunchJobCommand {
         job: key(&child),
         moment: AT + Span::minutes(1),
         timed_by: None,

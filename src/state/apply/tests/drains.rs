@@ -11,20 +11,21 @@ use model::plan::{AllocStop, NodePlan};
 use model::time::Span;
 use std::collections::BTreeMap;
 use wire::change::Change;
-use wire::command::{Command, DrainStep, NodeWish};
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::command::{Command, DrainProgress, NodeUpdateRequest};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
-fn wish(r: &mut Region, wish: NodeWish) -> Result<Done, Refusal> {
-    r.run(&Command::ChangeNode { node: node_id(1), wish, evals: vec![], at: AT }).reply
+fn request(r: &mut Region, request: NodeUpdateRequest) -> Result<WriteReply, Refusal> {
+    r.run(&Command::UpdateNode { node: node_id(1), request, evals: vec![], at: AT }).reply
 }
 
 fn drain(r: &mut Region, deadline: Span) -> Drain {
-    wish(r, NodeWish::Drain { deadline, ignore_system: false, meta: BTreeMap::new() }).expect("is drained");
+    request(r, NodeUpdateRequest::Drain { deadline, ignore_system: false, meta: BTreeMap::new() })
+        .expect("is drained");
     node(r).drain.expect("drains")
 }
 
-fn end_drain(mark_eligible: bool) -> NodeWish {
-    NodeWish::EndDrain { mark_eligible, meta: BTreeMap::new() }
+fn end_drain(mark_eligible: bool) -> NodeUpdateRequest {
+    NodeUpdateRequest::EndDrain { mark_eligible, meta: BTreeMap::new() }
 }
 
 fn node(r: &Region) -> Node {
@@ -33,7 +34,7 @@ fn node(r: &Region) -> Node {
 
 fn step(r: &mut Region, drain: &Drain, at_once: bool, complete: bool) {
     let leaving = vec![alloc_id(1)];
-    let step = DrainStep { node: node_id(1), drain: drain.clone(), leaving, at_once, complete };
+    let step = DrainProgress { node: node_id(1), drain: drain.clone(), leaving, at_once, complete };
     r.run(&Command::AdvanceDrains { steps: vec![step], evals: vec![], at: AT });
 }
 
@@ -45,16 +46,17 @@ fn newest_event(r: &Region) -> String {
 fn eligibility_is_a_switch_with_an_event_and_opens_the_node() {
     let mut r = running();
     let before = node(&r).modify_index;
-    wish(&mut r, NodeWish::Eligible(true)).unwrap();
+    request(&mut r, NodeUpdateRequest::Eligible(true)).unwrap();
     assert_eq!(node(&r).modify_index, before, "it was eligible");
-    wish(&mut r, NodeWish::Eligible(false)).unwrap();
+    request(&mut r, NodeUpdateRequest::Eligible(false)).unwrap();
     assert!(!node(&r).eligible && !r.view().fleet().ready(node_id(1)));
     assert_eq!(newest_event(&r), "Node marked as ineligible for scheduling");
     assert!(!r.alloc(1).terminal(), "what runs there stays");
-    let eligible = NodeWish::Eligible(true);
-    let out = r.run(&Command::ChangeNode { node: node_id(1), wish: eligible, evals: vec![], at: AT });
+    let eligible = NodeUpdateRequest::Eligible(true);
+    let out = r.run(&Command::UpdateNode { node: node_id(1), request: eligible, evals: vec![], at: AT });
     assert!(out.changes.iter().any(|c| matches!(c, Change::Node(n) if n.opened)), "{:?}", out.changes);
-    let missing = Command::ChangeNode { node: node_id(9), wish: NodeWish::Purge, evals: vec![], at: AT };
+    let missing =
+        Command::UpdateNode { node: node_id(9), request: NodeUpdateRequest::Purge, evals: vec![], at: AT };
     assert_eq!(r.run(&missing).reply.unwrap_err().kind, RefusalKind::Validation);
 }
 
@@ -65,18 +67,18 @@ fn a_draining_node_is_not_eligible_and_cannot_be_made_so() {
     assert_eq!((first.started, first.force_at), (AT, Some(AT + Span::hours(1))));
     assert!(!node(&r).eligible);
     assert_eq!(newest_event(&r), "Node drain strategy set");
-    let refusal = wish(&mut r, NodeWish::Eligible(true)).unwrap_err();
+    let refusal = request(&mut r, NodeUpdateRequest::Eligible(true)).unwrap_err();
     assert!(refusal.message.contains("while it is draining"), "{refusal}");
     assert_eq!(drain(&mut r, Span::ZERO).force_at, None);
     assert_eq!(newest_event(&r), "Node drain strategy updated");
-    wish(&mut r, end_drain(false)).unwrap();
+    request(&mut r, end_drain(false)).unwrap();
     let after = node(&r);
     assert_eq!((after.drain, after.eligible), (None, false));
     assert_eq!(after.last_drain.unwrap().status, DrainStatus::Canceled);
-    wish(&mut r, end_drain(true)).unwrap();
+    request(&mut r, end_drain(true)).unwrap();
     assert!(node(&r).eligible, "no drain is needed to be made eligible");
     drain(&mut r, Span::ZERO);
-    wish(&mut r, end_drain(true)).unwrap();
+    request(&mut r, end_drain(true)).unwrap();
     assert!(node(&r).eligible);
 }
 
@@ -88,7 +90,7 @@ fn a_cancelled_drain_keeps_what_has_not_left() {
         step(&mut r, &drained, at_once, false);
         let asked = if at_once { Leave::AtOnce } else { Leave::WhenPlaced };
         assert_eq!(r.alloc(1).transition.migrate, Some(asked));
-        wish(&mut r, end_drain(true)).unwrap();
+        request(&mut r, end_drain(true)).unwrap();
         assert_eq!(r.alloc(1).transition.migrate, Some(then));
     }
 }
@@ -124,9 +126,9 @@ fn a_plan_keeps_a_newer_desired_transition() {
 #[test]
 fn a_purged_node_is_gone_and_its_allocs_are_evaluated() {
     let mut r = running();
-    let purge = NodeWish::Purge;
+    let purge = NodeUpdateRequest::Purge;
     let evals = vec![model::eval::Evaluation { node_id: Some(node_id(1)), ..eval(7, "web") }];
-    let out = r.run(&Command::ChangeNode { node: node_id(1), wish: purge, evals, at: AT });
+    let out = r.run(&Command::UpdateNode { node: node_id(1), request: purge, evals, at: AT });
     assert_eq!(r.view().node(node_id(1)).unwrap(), None);
     assert_eq!(r.view().fleet().status(node_id(1)), None);
     assert_eq!(r.view().eval(eval_id(7)).unwrap().unwrap().node_modify_index, out.index);

@@ -4,7 +4,7 @@ use super::*;
 use model::eval::Evaluation;
 use model::family::{Children, Periodic};
 use model::job::JobSpec;
-use wire::command::LaunchJob;
+use wire::command::LaunchJobCommand;
 use wire::request::Refusal;
 
 fn clock(prohibit_overlap: bool) -> JobSpec {
@@ -26,7 +26,7 @@ fn launch(minutes: i64, forced: bool) -> Command {
 fn launch_of(timed_by: Option<u64>, minutes: i64) -> Command {
     let (eval, moment) = (eval(100 + minutes as u128, "clock"), AT + Span::minutes(minutes));
     let (job, tracked_versions, at) = (key("clock"), 6, AT);
-    Command::LaunchJob(Box::new(LaunchJob { job, moment, timed_by, eval, tracked_versions, at }))
+    Command::LaunchJob(Box::new(LaunchJobCommand { job, moment, timed_by, eval, tracked_versions, at }))
 }
 
 fn child(minutes: i64) -> String {
@@ -37,7 +37,7 @@ fn children(region: &Region) -> Children {
     region.view().job_summary(&key("clock")).expect("reads").expect("is there").children
 }
 
-fn told(region: &mut Region, command: &Command) -> Result<Done, Refusal> {
+fn told(region: &mut Region, command: &Command) -> Result<WriteReply, Refusal> {
     region.run(command).reply
 }
 
@@ -51,14 +51,17 @@ fn end(region: &mut Region, minutes: i64) {
 fn a_launch_makes_one_child_with_its_evaluation_and_only_once() {
     let mut region = Region::default();
     let done = told(&mut region, &register(clock(false), Some(eval(1, "clock")))).expect("is taken");
-    assert!(matches!(done, Done::Job { eval: None, .. }), "what makes others runs nothing: {done:?}");
+    assert!(matches!(done, WriteReply::Job { eval: None, .. }), "what makes others runs nothing: {done:?}");
     assert_eq!(region.job("clock").status, JobStatus::Running);
-    assert!(matches!(told(&mut region, &launch(1, false)), Ok(Done::Job { eval: Some(_), .. })));
+    assert!(matches!(told(&mut region, &launch(1, false)), Ok(WriteReply::Job { eval: Some(_), .. })));
     let made = region.job(&child(1));
     assert_eq!((made.spec.name.as_str(), made.spec.parent.as_str()), (child(1).as_str(), "clock"));
     assert_eq!((made.spec.periodic, made.status), (None, JobStatus::Pending));
     for (minutes, why) in [(1, "it was launched"), (0, "it lies behind")] {
-        assert!(matches!(told(&mut region, &launch(minutes, false)), Ok(Done::Nothing { .. })), "{why}");
+        assert!(
+            matches!(told(&mut region, &launch(minutes, false)), Ok(WriteReply::Nothing { .. })),
+            "{why}"
+        );
     }
     assert_eq!(region.job(&child(1)).version, 0);
     assert_eq!(region.view().evals_of_job(&key(&child(1))).expect("reads").len(), 1);
@@ -70,7 +73,7 @@ fn an_unfinished_child_keeps_the_next_away_if_that_is_asked_for() {
     let mut region = Region::default();
     told(&mut region, &register(clock(true), None)).expect("is taken");
     told(&mut region, &launch(1, false)).expect("is launched");
-    assert!(matches!(told(&mut region, &launch(2, false)), Ok(Done::Nothing { .. })));
+    assert!(matches!(told(&mut region, &launch(2, false)), Ok(WriteReply::Nothing { .. })));
     assert_eq!(
         region.view().launched(&key("clock")).expect("reads"),
         Some(AT + Span::minutes(2)),
@@ -85,7 +88,7 @@ fn an_unfinished_child_keeps_the_next_away_if_that_is_asked_for() {
     assert_eq!(children(&region), Children { pending: 2, running: 0, dead: 0 });
     [1, 3].into_iter().for_each(|n| end(&mut region, n));
     assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 2 });
-    assert!(matches!(told(&mut region, &launch(4, false)), Ok(Done::Job { .. })));
+    assert!(matches!(told(&mut region, &launch(4, false)), Ok(WriteReply::Job { .. })));
 }
 
 #[test]
@@ -142,7 +145,13 @@ fn what_cannot_be_launched_or_become_another_is_refused() {
     refused(&mut region, &register(batch, None), "cannot update periodic job to being non-periodic");
     told(
         &mut region,
-        &Command::StopJob { job: key("clock"), hurry: false, eval: None, tracked_versions: 6, at: AT },
+        &Command::StopJob {
+            job: key("clock"),
+            no_shutdown_delay: false,
+            eval: None,
+            tracked_versions: 6,
+            at: AT,
+        },
     )
     .expect("stops");
     assert_eq!(region.job("clock").status, JobStatus::Dead);
@@ -171,7 +180,7 @@ fn a_job_that_has_a_childs_name_by_chance_is_left_alone() {
         let before = region.job(&child(minutes));
         let refusal = told(&mut region, &launch(minutes, true)).expect_err("is somebody's own");
         assert!(refusal.message.contains("has not launched it: try again"), "{refusal}");
-        assert!(matches!(told(&mut region, &launch(minutes, false)), Ok(Done::Nothing { .. })));
+        assert!(matches!(told(&mut region, &launch(minutes, false)), Ok(WriteReply::Nothing { .. })));
         assert_eq!(region.job(&child(minutes)), before);
     }
     assert_eq!(children(&region), Children::default(), "nor is it counted");
@@ -186,7 +195,7 @@ fn a_new_version_has_its_own_submit_time() {
     told(&mut region, &register(clock(false), None)).expect("is taken");
     told(&mut region, &launch(1, false)).expect("is launched");
     let again = |spec: JobSpec, at: Wall| {
-        let order = wire::command::RegisterJob { at, ..registration(spec, None) };
+        let order = wire::command::RegisterJobCommand { at, ..registration(spec, None) };
         Command::RegisterJob(Box::new(order))
     };
     told(&mut region, &again(clock(false), AT + Span::hours(1))).expect("is taken");
@@ -195,7 +204,10 @@ fn a_new_version_has_its_own_submit_time() {
     told(&mut region, &again(clock(true), AT + Span::hours(1))).expect("is taken");
     assert_eq!(launched(&region), Some(AT + Span::hours(1)));
     let old = told(&mut region, &launch_of(Some(1), 120));
-    assert!(matches!(old, Ok(Done::Nothing { .. })), "the times were those of an older version: {old:?}");
+    assert!(
+        matches!(old, Ok(WriteReply::Nothing { .. })),
+        "the times were those of an older version: {old:?}"
+    );
     assert_eq!(launched(&region), Some(AT + Span::hours(1)));
     let mut changed = region.job(&child(1)).spec;
     (changed.parent, changed.priority) = (String::new(), 80);

@@ -19,7 +19,13 @@ fn as_many_versions_are_tracked_as_the_command_says() {
     assert_eq!(versions(&r), [5]);
     r.run(&submit(spec("web", 6), "text 6", 9));
     assert_eq!(versions(&r), [6, 5]);
-    r.run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 1, at: AT });
+    r.run(&Command::StopJob {
+        job: key("web"),
+        no_shutdown_delay: false,
+        eval: None,
+        tracked_versions: 1,
+        at: AT,
+    });
     assert_eq!((versions(&r), r.job("web").spec.stop), (vec![7], true));
     check::consistent(&r.view()).unwrap();
 }
@@ -57,7 +63,7 @@ fn namespaces_are_written_listed_and_deleted() {
     };
     assert_eq!(names(&r, ""), ["default"]);
     let out = r.run(&namespace("team", "ours"));
-    assert_eq!(out.reply, Ok(Done::Written { index: out.index }));
+    assert_eq!(out.reply, Ok(WriteReply::Written { index: out.index }));
     assert_eq!(out.changes, [Change::Namespace]);
     assert_eq!(r.view().table_index(Table::Namespaces), out.index);
     r.run(&namespace("apps", ""));
@@ -74,7 +80,7 @@ fn namespaces_are_written_listed_and_deleted() {
     assert_eq!(r.view().namespace("default").unwrap().unwrap().spec.description, "everybody's");
     assert_eq!(names(&r, ""), ["apps", "default", "team"], "once");
     let out = r.run(&Command::DeleteNamespace { name: "team".into() });
-    assert_eq!((out.reply, out.changes.len()), (Ok(Done::Written { index: out.index }), 1));
+    assert_eq!((out.reply, out.changes.len()), (Ok(WriteReply::Written { index: out.index }), 1));
     assert_eq!(names(&r, ""), ["apps", "default"]);
     check::consistent(&r.view()).unwrap();
 }

@@ -1,13 +1,13 @@
 //! Node pools, the scheduler's configuration, and evaluations that are deleted.
 
-use super::super::super::store::Outcome;
+use super::super::super::store::ApplyResult;
 use super::*;
 use crate::check;
 use model::pool::NodePoolSpec;
 use model::scheduling::{Algorithm, PoolScheduling, SchedulerSettings, Scheduling};
 use wire::event::Object;
 
-fn refused(out: Outcome) -> (RefusalKind, String) {
+fn refused(out: ApplyResult) -> (RefusalKind, String) {
     assert!(out.changes.is_empty(), "nothing has changed");
     let refusal = out.reply.expect_err("is refused");
     (refusal.kind, refusal.message)
@@ -17,7 +17,7 @@ fn names(r: &Region, prefix: &str) -> Vec<String> {
     r.view().node_pools(prefix).unwrap().into_iter().map(|p| p.spec.name).collect()
 }
 
-fn delete(r: &mut Region, name: &str) -> Outcome {
+fn delete(r: &mut Region, name: &str) -> ApplyResult {
     r.run(&Command::DeleteNodePool { name: name.into() })
 }
 
@@ -26,7 +26,10 @@ fn pools_are_written_listed_and_deleted_and_their_events_told() {
     let mut r = Region::default();
     assert_eq!(names(&r, ""), ["all", "default"]);
     let out = r.run(&node_pool("boards"));
-    assert_eq!((out.reply, out.changes), (Ok(Done::Written { index: out.index }), vec![Change::NodePool]));
+    assert_eq!(
+        (out.reply, out.changes),
+        (Ok(WriteReply::Written { index: out.index }), vec![Change::NodePool])
+    );
     let events = out.events.expect("has events");
     assert_eq!(
         (events.kind, matches!(events.objects[..], [Object::NodePool(_)])),
@@ -84,14 +87,14 @@ fn a_node_pool_is_made_by_its_first_node() {
 #[test]
 fn the_scheduler_is_told_how_to_work_by_region_and_by_pool() {
     let mut r = Region::default();
-    let scheduling = |r: &Region, pool: &str| SchedulerView::scheduling(&r.view(), pool);
+    let scheduling = |r: &Region, pool: &str| SchedulerState::scheduling(&r.view(), pool);
     assert_eq!(scheduling(&r, "default"), Scheduling::default());
     let settings = SchedulerSettings { algorithm: Algorithm::Spread, ..SchedulerSettings::default() };
     let set = |r: &mut Region, cas| r.run(&Command::ConfigureScheduler { settings, cas });
     let out = set(&mut r, Some(7));
-    assert_eq!(out.reply, Ok(Done::SchedulerConfig { updated: false, index: out.index }));
+    assert_eq!(out.reply, Ok(WriteReply::SchedulerConfig { updated: false, index: out.index }));
     let first = set(&mut r, Some(0));
-    assert_eq!(first.reply, Ok(Done::SchedulerConfig { updated: true, index: first.index }));
+    assert_eq!(first.reply, Ok(WriteReply::SchedulerConfig { updated: true, index: first.index }));
     assert_eq!(first.changes, [Change::Scheduler]);
     assert_eq!(set(&mut r, Some(0)).changes, [], "somebody has said something");
     let second = set(&mut r, Some(first.index));
@@ -119,7 +122,7 @@ fn pause(r: &mut Region, pause_eval_broker: bool) {
     r.run(&Command::ConfigureScheduler { settings, cas: None });
 }
 
-fn remove(r: &mut Region, ids: &[u128], skip_needed: bool) -> Outcome {
+fn remove(r: &mut Region, ids: &[u128], skip_needed: bool) -> ApplyResult {
     r.run(&Command::DeleteEvals { ids: ids.iter().map(|n| eval_id(*n)).collect(), skip_needed })
 }
 
@@ -132,8 +135,8 @@ fn evaluations_go_in_a_pause_and_nothing_of_them_is_left() {
     pause(&mut r, true);
     assert_eq!(r.job("web").status, JobStatus::Pending);
     let out = remove(&mut r, &[1, 1], false);
-    assert_eq!(out.reply, Ok(Done::Deleted { count: 1, index: out.index }));
-    assert!(matches!(&out.changes[..], [Change::EvalGone(e), Change::Job { .. }] if e.id == eval_id(1)));
+    assert_eq!(out.reply, Ok(WriteReply::Deleted { count: 1, index: out.index }));
+    assert!(matches!(&out.changes[..], [Change::EvalDeleted(e), Change::Job { .. }] if e.id == eval_id(1)));
     let view = r.view();
     assert_eq!((view.eval(eval_id(1)).unwrap(), view.open_evals().unwrap().len()), (None, 0));
     assert_eq!(r.job("web").status, JobStatus::Dead, "nothing will ever place it");
@@ -163,14 +166,20 @@ fn needed_objects_keep_what_they_refer_to() {
     assert_eq!(refused(remove(&mut r, &[2, 1], false)).1, unsafe_one);
     assert_eq!(refused(remove(&mut r, &[2, 9], false)).1, "eval not found");
     let out = remove(&mut r, &[1, 2, 9], true);
-    assert_eq!(out.reply, Ok(Done::Deleted { count: 1, index: out.index }));
+    assert_eq!(out.reply, Ok(WriteReply::Deleted { count: 1, index: out.index }));
     let report = |r: &mut Region, status| {
         let updates = vec![report(1, status)];
         r.run(&Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT });
     };
     report(&mut r, ClientStatus::Failed);
     assert_eq!(refused(remove(&mut r, &[1], false)).1, unsafe_one, "it may be placed again");
-    r.run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 6, at: AT });
+    r.run(&Command::StopJob {
+        job: key("web"),
+        no_shutdown_delay: false,
+        eval: None,
+        tracked_versions: 6,
+        at: AT,
+    });
     remove(&mut r, &[1], false).reply.unwrap();
     check::consistent(&r.view()).unwrap();
 }

@@ -1,13 +1,13 @@
 //! Groups that get other counts, their policies and what is left of it.
 
-use super::super::super::store::Outcome;
+use super::super::super::store::ApplyResult;
 use super::*;
 use crate::check;
 use model::eval::Evaluation;
 use model::eval::Trigger;
 use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, TaskScaling, policy_id};
-use wire::command::ScaleJob;
-use wire::request::ScaleWish;
+use wire::command::ScaleJobCommand;
+use wire::request::ScaleRequest;
 
 fn limits(min: i64, max: i64) -> Option<Scaling> {
     Some(Scaling { min, max, enabled: true, ..Scaling::default() })
@@ -26,8 +26,8 @@ fn registered() -> Region {
     r
 }
 
-fn wish(count: Option<i64>) -> ScaleWish {
-    ScaleWish {
+fn request(count: Option<i64>) -> ScaleRequest {
+    ScaleRequest {
         job: key("web"),
         group: "g".into(),
         count,
@@ -38,9 +38,9 @@ fn wish(count: Option<i64>) -> ScaleWish {
     }
 }
 
-fn scale(r: &mut Region, wish: ScaleWish) -> Outcome {
-    let eval = wish.count.map(|_| Evaluation { trigger: Trigger::JobScaling, ..eval(60, "web") });
-    r.run(&Command::ScaleJob(Box::new(ScaleJob { wish, eval, tracked_versions: 6, at: AT })))
+fn scale(r: &mut Region, request: ScaleRequest) -> ApplyResult {
+    let eval = request.count.map(|_| Evaluation { trigger: Trigger::JobScaling, ..eval(60, "web") });
+    r.run(&Command::ScaleJob(Box::new(ScaleJobCommand { request, eval, tracked_versions: 6, at: AT })))
 }
 
 fn events(r: &Region) -> Vec<ScalingEvent> {
@@ -54,9 +54,9 @@ fn policy(r: &Region, job: &str) -> Option<ScalingPolicy> {
 #[test]
 fn a_count_makes_a_version_an_evaluation_and_an_event() {
     let mut r = registered();
-    let out = scale(&mut r, wish(Some(3)));
+    let out = scale(&mut r, request(Some(3)));
     let (index, id) = (out.index, eval(60, "web").id);
-    assert_eq!(out.reply, Ok(Done::Job { eval: Some(id), job_modify_index: index, index }));
+    assert_eq!(out.reply, Ok(WriteReply::Job { eval: Some(id), job_modify_index: index, index }));
     let job = r.job("web");
     assert_eq!((job.version, job.spec.groups[0].count, job.job_modify_index), (1, 3, index));
     let evaluation = r.view().eval(id).unwrap().unwrap();
@@ -65,7 +65,7 @@ fn a_count_makes_a_version_an_evaluation_and_an_event() {
     assert_eq!((event.count, event.previous_count, event.eval), (Some(3), 2, Some(id)));
     assert_eq!((event.message.as_str(), event.create_index, event.at), ("busy", index, AT));
     assert!(r.view().submission(&job).unwrap().is_none(), "the text says another count");
-    let again = scale(&mut r, wish(Some(3)));
+    let again = scale(&mut r, request(Some(3)));
     assert_eq!(r.job("web").version, 2, "the same count makes a version, too: {again:?}");
     check::consistent(&r.view()).unwrap();
 }
@@ -74,9 +74,9 @@ fn a_count_makes_a_version_an_evaluation_and_an_event() {
 fn an_event_alone_changes_nothing_else_and_wakes_who_looks() {
     let mut r = registered();
     let before = r.job("web");
-    let out = scale(&mut r, ScaleWish { error: true, ..wish(None) });
+    let out = scale(&mut r, ScaleRequest { error: true, ..request(None) });
     let (index, job_modify_index) = (out.index, before.modify_index);
-    assert_eq!(out.reply, Ok(Done::Job { eval: None, job_modify_index, index }));
+    assert_eq!(out.reply, Ok(WriteReply::Job { eval: None, job_modify_index, index }));
     assert_eq!(out.changes, [Change::Job { job: key("web") }]);
     assert_eq!(r.job("web"), before);
     let event = events(&r).remove(0);
@@ -89,36 +89,36 @@ fn what_cannot_be_is_refused_and_leaves_no_trace() {
     let index = r.job("web").job_modify_index;
     let conflict =
         format!("Enforcing job modify index 77: job exists with conflicting job modify index: {index}");
-    for (wish, kind, message) in [
+    for (request, kind, message) in [
         (
-            ScaleWish { job: key("gone"), ..wish(None) },
+            ScaleRequest { job: key("gone"), ..request(None) },
             RefusalKind::NotFound,
             "job \"gone\" not found".to_string(),
         ),
         (
-            ScaleWish { group: "no".into(), ..wish(Some(1)) },
+            ScaleRequest { group: "no".into(), ..request(Some(1)) },
             RefusalKind::Invalid,
             "task group \"no\" specified for scaling does not exist in job".into(),
         ),
         (
-            wish(Some(0)),
+            request(Some(0)),
             RefusalKind::Invalid,
             "group count was less than scaling policy minimum: 0 < 1".into(),
         ),
         (
-            wish(Some(4)),
+            request(Some(4)),
             RefusalKind::Invalid,
             "group count was greater than scaling policy maximum: 4 > 3".into(),
         ),
-        (ScaleWish { enforce_index: Some(77), ..wish(Some(1)) }, RefusalKind::Conflict, conflict),
+        (ScaleRequest { enforce_index: Some(77), ..request(Some(1)) }, RefusalKind::Conflict, conflict),
     ] {
-        let out = scale(&mut r, wish);
+        let out = scale(&mut r, request);
         let refusal = out.reply.expect_err("is refused");
         assert_eq!((refusal.kind, refusal.message), (kind, message));
         assert!(out.changes.is_empty());
     }
     assert_eq!((r.job("web").version, events(&r).len()), (0, 0));
-    let held = scale(&mut r, ScaleWish { enforce_index: Some(index), ..wish(Some(1)) });
+    let held = scale(&mut r, ScaleRequest { enforce_index: Some(index), ..request(Some(1)) });
     assert!(held.reply.is_ok(), "{held:?}");
 }
 
@@ -134,9 +134,9 @@ fn a_deployment_that_is_under_way_holds_the_count() {
         evals: vec![],
         at: AT,
     });
-    let refusal = scale(&mut r, wish(Some(3))).reply.expect_err("is refused");
+    let refusal = scale(&mut r, request(Some(3))).reply.expect_err("is refused");
     assert_eq!(refusal.message, "job scaling blocked due to active deployment");
-    assert!(scale(&mut r, wish(None)).reply.is_ok(), "an event is welcome at any time");
+    assert!(scale(&mut r, request(None)).reply.is_ok(), "an event is welcome at any time");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_policy_moves_with_its_block_and_goes_with_it() {
     let mut r = registered();
     let first = policy(&r, "web").expect("is there");
     assert_eq!((first.create_index, first.modify_index, first.scaling.max), (1, 1, 3));
-    scale(&mut r, wish(Some(3)));
+    scale(&mut r, request(Some(3)));
     assert_eq!(policy(&r, "web"), Some(first.clone()), "a count is none of its business");
     assert_eq!(r.view().table_index(Table::ScalingPolicies), 1);
     let mut wider = scalable();
@@ -153,7 +153,13 @@ fn a_policy_moves_with_its_block_and_goes_with_it() {
     let second = policy(&r, "web").expect("is there");
     assert_eq!((second.create_index, second.modify_index, second.id()), (1, changed, first.id()));
     let stopped = r
-        .run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 6, at: AT })
+        .run(&Command::StopJob {
+            job: key("web"),
+            no_shutdown_delay: false,
+            eval: None,
+            tracked_versions: 6,
+            at: AT,
+        })
         .index;
     assert_eq!((policy(&r, "web"), r.view().table_index(Table::ScalingPolicies)), (None, stopped));
     let back = r.run(&submit(wider, "wider", 6)).index;
@@ -168,7 +174,7 @@ fn a_policy_moves_with_its_block_and_goes_with_it() {
 #[test]
 fn a_group_that_goes_takes_its_policy_and_events_along() {
     let mut r = registered();
-    scale(&mut r, wish(None));
+    scale(&mut r, request(None));
     let mut renamed = scalable();
     renamed.groups[0].name = "other".into();
     r.run(&submit(renamed, "other", 6));
@@ -181,9 +187,9 @@ fn a_group_that_goes_takes_its_policy_and_events_along() {
 #[test]
 fn preserved_counts_follow_the_log_within_new_limits() {
     let mut r = registered();
-    scale(&mut r, wish(Some(3)));
+    scale(&mut r, request(Some(3)));
     let keep = |r: &mut Region, spec: JobSpec| {
-        let order = RegisterJob { preserve_counts: true, ..registration(spec, None) };
+        let order = RegisterJobCommand { preserve_counts: true, ..registration(spec, None) };
         r.run(&Command::RegisterJob(Box::new(order))).reply.unwrap();
         r.job("web").spec.groups[0].count
     };
@@ -206,8 +212,8 @@ fn scaling_a_parent_job_makes_no_evaluation() {
         time_zone: "UTC".into(),
     });
     r.run(&register(clock, None));
-    let out = scale(&mut r, wish(Some(3)));
-    assert!(matches!(out.reply, Ok(Done::Job { eval: None, .. })), "{out:?}");
+    let out = scale(&mut r, request(Some(3)));
+    assert!(matches!(out.reply, Ok(WriteReply::Job { eval: None, .. })), "{out:?}");
     assert_eq!(events(&r).remove(0).eval, None);
 }
 
@@ -238,6 +244,12 @@ fn policies_of_tasks_come_and_go_with_their_blocks() {
     wanted.groups[0].tasks[0].scaling[0].scaling.max = 10;
     let second = r.run(&submit(wanted, "text", 6)).index;
     assert_eq!(kept(&r), [of_group, (mem, task, first, second)]);
-    r.run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 6, at: AT });
+    r.run(&Command::StopJob {
+        job: key("web"),
+        no_shutdown_delay: false,
+        eval: None,
+        tracked_versions: 6,
+        at: AT,
+    });
     assert_eq!(kept(&r), []);
 }

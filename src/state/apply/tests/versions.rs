@@ -1,20 +1,26 @@
 //! Coming back to older versions, and which of them are good.
 
-use super::super::super::store::Outcome;
+use super::super::super::store::ApplyResult;
 use super::*;
 use crate::check;
 use model::alloc::Allocation;
 use model::job::VersionTag;
-use wire::command::{RevertJob, TagVersion};
+use wire::command::{RevertJobCommand, TagVersionCommand};
 
-fn revert(r: &mut Region, version: u64, enforce_prior_version: Option<u64>) -> Outcome {
+fn revert(r: &mut Region, version: u64, enforce_prior_version: Option<u64>) -> ApplyResult {
     let eval = Some(eval(50 + u128::from(version), "web"));
-    let order =
-        RevertJob { job: key("web"), version, enforce_prior_version, eval, tracked_versions: 6, at: AT };
+    let order = RevertJobCommand {
+        job: key("web"),
+        version,
+        enforce_prior_version,
+        eval,
+        tracked_versions: 6,
+        at: AT,
+    };
     r.run(&Command::RevertJob(Box::new(order)))
 }
 
-fn refused(out: Outcome) -> String {
+fn refused(out: ApplyResult) -> String {
     assert!(out.changes.is_empty(), "nothing has changed");
     out.reply.expect_err("is refused").message
 }
@@ -34,7 +40,7 @@ fn revert_makes_a_new_version_with_the_old_submission() {
     let out = revert(&mut r, 0, Some(2));
     let evaluation = eval(50, "web").id;
     let index = out.index;
-    assert_eq!(out.reply, Ok(Done::Job { eval: Some(evaluation), job_modify_index: index, index }));
+    assert_eq!(out.reply, Ok(WriteReply::Job { eval: Some(evaluation), job_modify_index: index, index }));
     let job = r.job("web");
     assert_eq!((job.version, job.spec.groups[0].count, job.stable), (3, 1, false));
     let view = r.view();
@@ -62,9 +68,15 @@ fn reverting_to_an_equal_version_makes_none() {
     let out = revert(&mut r, 0, None);
     let (index, answer) = (out.index, before.modify_index);
     let eval = Some(eval(50, "web").id);
-    assert_eq!(out.reply, Ok(Done::Job { eval, job_modify_index: answer, index }));
+    assert_eq!(out.reply, Ok(WriteReply::Job { eval, job_modify_index: answer, index }));
     assert_eq!(r.job("web").version, before.version);
-    r.run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 6, at: AT });
+    r.run(&Command::StopJob {
+        job: key("web"),
+        no_shutdown_delay: false,
+        eval: None,
+        tracked_versions: 6,
+        at: AT,
+    });
     revert(&mut r, 1, None);
     assert!(!r.job("web").spec.stop, "a stopped job runs again");
     revert(&mut r, 4, None);
@@ -91,9 +103,15 @@ fn a_version_is_called_good_and_no_longer_so() {
     check::consistent(&r.view()).unwrap();
 }
 
-fn tag(r: &mut Region, name: &str, version: Option<u64>, description: Option<&str>) -> Outcome {
+fn tag(r: &mut Region, name: &str, version: Option<u64>, description: Option<&str>) -> ApplyResult {
     let (name, description) = (name.to_string(), description.map(str::to_string));
-    r.run(&Command::TagVersion(Box::new(TagVersion { job: key("web"), name, version, description, at: AT })))
+    r.run(&Command::TagVersion(Box::new(TagVersionCommand {
+        job: key("web"),
+        name,
+        version,
+        description,
+        at: AT,
+    })))
 }
 
 /// Newest first.
@@ -106,7 +124,7 @@ fn names(r: &Region) -> Vec<(u64, Option<String>)> {
 fn a_version_has_one_name_and_a_name_one_version() {
     let mut r = versions();
     let out = tag(&mut r, "good", Some(1), Some("why"));
-    assert_eq!(out.reply, Ok(Done::Tagged { at: AT, index: out.index }));
+    assert_eq!(out.reply, Ok(WriteReply::Tagged { at: AT, index: out.index }));
     assert_eq!(out.changes, [Change::Job { job: key("web") }], "whoever looks at the versions is woken");
     let named = r.view().job_versions(&key("web")).unwrap().remove(1);
     let expected = VersionTag { name: "good".into(), description: "why".into(), at: AT };
@@ -165,8 +183,13 @@ fn no_shutdown_delay_reaches_running_allocs() {
         at: AT,
     });
     let before = [1, 2, 3].map(|n| r.alloc(n).alloc_modify_index);
-    let out =
-        r.run(&Command::StopJob { job: key("web"), hurry: true, eval: None, tracked_versions: 6, at: AT });
+    let out = r.run(&Command::StopJob {
+        job: key("web"),
+        no_shutdown_delay: true,
+        eval: None,
+        tracked_versions: 6,
+        at: AT,
+    });
     assert!(r.job("web").spec.stop);
     assert_eq!([1, 2, 3].map(|n| r.alloc(n).transition.no_shutdown_delay), [Some(true), Some(true), None]);
     let told = [1, 2, 3].map(|n| r.alloc(n).alloc_modify_index);

@@ -23,18 +23,18 @@ use wire::record;
 
 /// Who starts the keeper.
 #[derive(Clone, Debug)]
-pub enum Starter {
+pub enum KeeperStartMode {
     /// Someone else: systemd.
-    Another,
+    External,
     /// This agent, detached: the keeper and its tasks outlive it. `exe`: this binary.
-    Agent { exe: PathBuf },
+    Detached { exe: PathBuf },
     /// This agent, and everything ends with it (`-dev`).
-    AgentForItself { exe: PathBuf },
+    Owned { exe: PathBuf },
 }
 
 /// What the agent is told, in order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Notice {
+pub enum KeeperNotice {
     /// Connected; `runs` are all that the keeper holds, except those that are just being started.
     Up {
         boot_id: Uuid,
@@ -48,11 +48,11 @@ pub enum Notice {
     },
 }
 
-/// Dropped: the connection ends, and with `AgentForItself` every task.
-pub struct Link {
+/// Dropped: the connection ends, and with `KeeperStartMode::Owned` every task.
+pub struct KeeperConnection {
     /// Bounded: a full channel is the sender's to handle.
     pub commands: Sender<Command>,
-    pub notices: Receiver<Notice>,
+    pub notices: Receiver<KeeperNotice>,
 }
 
 const MAX_QUEUED: usize = 1024;
@@ -67,11 +67,14 @@ const GREETING: Duration = Duration::from_secs(10);
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
 /// The link, and the future that drives it until the link is dropped.
-pub fn open(data_dir: PathBuf, starter: Starter) -> (Link, impl Future<Output = ()> + Send) {
+pub fn open(
+    data_dir: PathBuf,
+    starter: KeeperStartMode,
+) -> (KeeperConnection, impl Future<Output = ()> + Send) {
     let (commands, to_send) = async_channel::bounded(MAX_QUEUED);
     let (tell, notices) = async_channel::bounded(MAX_QUEUED);
     let driver = Driver { data_dir, starter, child: None, life: None, to_send, tell };
-    (Link { commands, notices }, driver.drive())
+    (KeeperConnection { commands, notices }, driver.drive())
 }
 
 /// Whether a keeper serves this data directory now.
@@ -81,13 +84,13 @@ pub fn answers(data_dir: &Path) -> bool {
 
 struct Driver {
     data_dir: PathBuf,
-    starter: Starter,
+    starter: KeeperStartMode,
     /// The keeper that we started, to be waited for.
     child: Option<Child>,
-    /// With `AgentForItself`: both ends of the pipe by which the keeper sees our end.
+    /// With `KeeperStartMode::Owned`: both ends of the pipe by which the keeper sees our end.
     life: Option<(OwnedFd, OwnedFd)>,
     to_send: Receiver<Command>,
-    tell: Sender<Notice>,
+    tell: Sender<KeeperNotice>,
 }
 
 impl Driver {
@@ -113,7 +116,7 @@ impl Driver {
             let worth_telling = broke || failures >= QUIET_FAILURES;
             if worth_telling && told.len() < MAX_TOLD && !told.contains(&reason) {
                 told.push(reason.clone());
-                if self.tell.send(Notice::Down { reason }).await.is_err() {
+                if self.tell.send(KeeperNotice::Down { reason }).await.is_err() {
                     return;
                 }
             }
@@ -123,7 +126,7 @@ impl Driver {
     }
 
     /// A greeted connection and what its greeting said.
-    async fn attach(&mut self) -> Result<(Async<UnixStream>, Notice), String> {
+    async fn attach(&mut self) -> Result<(Async<UnixStream>, KeeperNotice), String> {
         let stream = match keeper::connect(&self.data_dir) {
             Ok(stream) => stream,
             Err(e) => {
@@ -141,7 +144,7 @@ impl Driver {
         };
         match future::or(greeted, late).await {
             Ok(Event::Welcome { boot_id, keeper_pid, runs, .. }) => {
-                Ok((stream, Notice::Up { boot_id, keeper_pid, runs }))
+                Ok((stream, KeeperNotice::Up { boot_id, keeper_pid, runs }))
             }
             Ok(Event::Refused { message, .. }) => Err(message),
             Ok(_) => Err("the keeper does not greet as it should".into()),
@@ -152,8 +155,10 @@ impl Driver {
     /// Starts a keeper unless one that we started is still coming up. `Ok`: what is being waited for.
     fn start(&mut self) -> Result<String, String> {
         let exe = match &self.starter {
-            Starter::Another => return Err("it is started by another: systemctl start drover-keeper".into()),
-            Starter::Agent { exe } | Starter::AgentForItself { exe } => exe.clone(),
+            KeeperStartMode::External => {
+                return Err("it is started by another: systemctl start drover-keeper".into());
+            }
+            KeeperStartMode::Detached { exe } | KeeperStartMode::Owned { exe } => exe.clone(),
         };
         if let Some(child) = &mut self.child {
             match child.try_wait() {
@@ -170,7 +175,7 @@ impl Driver {
                 Err(e) => return Err(format!("it cannot be waited for: {e}")),
             }
         }
-        if matches!(self.starter, Starter::AgentForItself { .. }) && self.life.is_none() {
+        if matches!(self.starter, KeeperStartMode::Owned { .. }) && self.life.is_none() {
             let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
             self.life = Some(pipe.map_err(|e| format!("a pipe cannot be made: {e}"))?);
         }
@@ -185,7 +190,7 @@ impl Driver {
         loop {
             match read(stream).await {
                 Ok(event) => {
-                    if self.tell.send(Notice::Event(event)).await.is_err() {
+                    if self.tell.send(KeeperNotice::Event(event)).await.is_err() {
                         return "the agent is leaving".into();
                     }
                 }
@@ -199,7 +204,7 @@ impl Driver {
             let Ok(command) = self.to_send.recv().await else { return "the agent is leaving".into() };
             let message = record::encode(&command);
             if message.len() > MAX_MESSAGE_BYTES {
-                let told = self.tell.send(Notice::Event(too_long(command, message.len()))).await;
+                let told = self.tell.send(KeeperNotice::Event(too_long(command, message.len()))).await;
                 if told.is_err() {
                     return "the agent is leaving".into();
                 }
@@ -309,17 +314,17 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("drover-link-{}", std::process::id()));
         fs::create_dir_all(keeper::dir(&dir)).expect("a directory");
         let listener = Async::<UnixListener>::bind(keeper::socket_path(&dir)).expect("a socket");
-        let (link, driver) = open(dir.clone(), Starter::Another);
-        let up = Notice::Up { boot_id: Uuid::default(), keeper_pid: 7, runs: vec![] };
+        let (link, driver) = open(dir.clone(), KeeperStartMode::External);
+        let up = KeeperNotice::Up { boot_id: Uuid::default(), keeper_pid: 7, runs: vec![] };
         let script = async {
             let stream = greet(&listener).await;
             assert_eq!(link.notices.recv().await, Ok(up.clone()));
             link.commands.send(Command::List).await.expect("queued");
             assert_eq!(command(&stream).await, Command::List);
             write(&stream, &record::encode(&EXITED)).await.expect("written");
-            assert_eq!(link.notices.recv().await, Ok(Notice::Event(EXITED)));
+            assert_eq!(link.notices.recv().await, Ok(KeeperNotice::Event(EXITED)));
             drop(stream);
-            assert!(matches!(link.notices.recv().await, Ok(Notice::Down { .. })));
+            assert!(matches!(link.notices.recv().await, Ok(KeeperNotice::Down { .. })));
             let _second = greet(&listener).await;
             assert_eq!(link.notices.recv().await, Ok(up));
             drop(link);
@@ -331,10 +336,10 @@ mod tests {
     #[test]
     fn what_answers_badly_is_reported_once() {
         let dir = std::env::temp_dir().join(format!("drover-link-none-{}", std::process::id()));
-        let (link, driver) = open(dir, Starter::Another);
+        let (link, driver) = open(dir, KeeperStartMode::External);
         let script = async {
             let down = link.notices.recv().await;
-            assert!(matches!(down, Ok(Notice::Down { reason }) if reason.contains("systemctl")));
+            assert!(matches!(down, Ok(KeeperNotice::Down { reason }) if reason.contains("systemctl")));
             assert!(link.notices.is_empty());
             drop(link);
         };

@@ -1,24 +1,24 @@
-//! What is measured on a node: of the tasks of an allocation, and of the machine. Part of `ask::NodeAnswer`.
+//! What is measured on a node: of the tasks of an allocation, and of the machine. Part of `client_rpc::ClientReply`.
 
 use model::time::Wall;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AllocFigures {
+pub struct AllocResourceUsage {
     /// By the name of each task that runs.
-    pub tasks: BTreeMap<String, TaskFigures>,
+    pub tasks: BTreeMap<String, TaskResourceUsage>,
     pub at: Wall,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TaskFigures {
-    pub usage: Usage,
-    pub processes: BTreeMap<u32, Usage>,
+pub struct TaskResourceUsage {
+    pub usage: ResourceUsage,
+    pub processes: BTreeMap<u32, ResourceUsage>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Percent of one core, in the last moments.
     pub user_percent: f64,
     pub system_percent: f64,
@@ -31,18 +31,18 @@ pub struct Usage {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostFigures {
-    pub memory: HostMemory,
-    pub cpus: Vec<HostCpu>,
-    pub disks: Vec<HostDisk>,
+pub struct HostStats {
+    pub memory: HostMemoryStats,
+    pub cpus: Vec<HostCpuStats>,
+    pub disks: Vec<HostDiskStats>,
     /// Where the allocations' directories lie.
-    pub alloc_dir: HostDisk,
+    pub alloc_dir: HostDiskStats,
     pub uptime_seconds: u64,
     pub at: Wall,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostMemory {
+pub struct HostMemoryStats {
     pub total_bytes: u64,
     pub available_bytes: u64,
     pub used_bytes: u64,
@@ -50,7 +50,7 @@ pub struct HostMemory {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostCpu {
+pub struct HostCpuStats {
     pub name: String,
     pub user_percent: f64,
     pub system_percent: f64,
@@ -60,7 +60,7 @@ pub struct HostCpu {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostDisk {
+pub struct HostDiskStats {
     pub device: String,
     pub mountpoint: String,
     pub size_bytes: u64,

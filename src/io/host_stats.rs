@@ -6,7 +6,7 @@
 use super::fingerprint::{field_values, read, volume};
 use super::{clock, interfaces};
 use api::host::{DiskSpace, HostData};
-use api::metrics::{CpuUse, DiskUse, Machine, MemoryUse, Process};
+use api::metrics::{CpuMetrics, DiskMetrics, HostMetrics, MemoryMetrics, ProcessMetrics};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 
 /// Looks at the machine, and remembers how busy its processors were when it last looked.
 #[derive(Debug)]
-pub struct Observer {
+pub struct HostStatsCollector {
     /// The disk that tasks write to is the one that holds this.
     dir: PathBuf,
     last: Mutex<Vec<CpuTimes>>,
@@ -32,19 +32,19 @@ struct CpuTimes {
     total: u64,
 }
 
-impl Observer {
-    pub fn new(dir: PathBuf) -> Observer {
-        Observer { dir, last: Mutex::new(cpu_times(&read("/proc/stat"))) }
+impl HostStatsCollector {
+    pub fn new(dir: PathBuf) -> HostStatsCollector {
+        HostStatsCollector { dir, last: Mutex::new(cpu_times(&read("/proc/stat"))) }
     }
 
     /// Reads files: to be called where that may take its time.
-    pub fn look(&self) -> Machine {
+    pub fn collect(&self) -> HostMetrics {
         let now = cpu_times(&read("/proc/stat"));
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let cpus = cpu_use(&last, &now);
         *last = now;
         drop(last);
-        Machine {
+        HostMetrics {
             wall: clock::wall(),
             process: process(&read("/proc/self/status"), &read("/proc/self/stat")),
             cpus,
@@ -100,13 +100,13 @@ fn cpu_times(stat: &str) -> Vec<CpuTimes> {
 }
 
 /// The use of each processor that was there both times, if any time has passed.
-fn cpu_use(before: &[CpuTimes], after: &[CpuTimes]) -> Vec<CpuUse> {
+fn cpu_use(before: &[CpuTimes], after: &[CpuTimes]) -> Vec<CpuMetrics> {
     let of_one = |now: &CpuTimes| {
         let was = before.iter().find(|w| w.name == now.name)?;
         let passed = now.total.checked_sub(was.total).filter(|n| *n > 0)? as f64;
         let share = |now: u64, was: u64| now.saturating_sub(was) as f64 * 100.0 / passed;
         let idle = share(now.idle, was.idle);
-        Some(CpuUse {
+        Some(CpuMetrics {
             name: now.name.clone(),
             user: share(now.user, was.user),
             system: share(now.system, was.system),
@@ -124,12 +124,12 @@ pub fn memory_bytes() -> u64 {
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)))
 }
 
-fn memory(meminfo: &str) -> Option<MemoryUse> {
+fn memory(meminfo: &str) -> Option<MemoryMetrics> {
     let field = |name: &str| {
         let value = field_values(meminfo, name).next()?.trim_end_matches("kB").trim();
         value.parse::<u64>().ok().map(|kib| kib * 1024)
     };
-    Some(MemoryUse {
+    Some(MemoryMetrics {
         total_bytes: field("MemTotal")?,
         available_bytes: field("MemAvailable")?,
         free_bytes: field("MemFree")?,
@@ -137,14 +137,14 @@ fn memory(meminfo: &str) -> Option<MemoryUse> {
 }
 
 /// The first directory above that exists says where it will lie.
-fn disk(dir: &Path) -> Option<DiskUse> {
+fn disk(dir: &Path) -> Option<DiskMetrics> {
     let found = dir.ancestors().find_map(|d| Some((d, rustix::fs::statvfs(d).ok()?)));
     let (dir, fs) = found?;
     let size = fs.f_blocks * fs.f_frsize;
     let used = fs.f_blocks.saturating_sub(fs.f_bfree) * fs.f_frsize;
     let available = fs.f_bavail * fs.f_frsize;
     let percent = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
-    Some(DiskUse {
+    Some(DiskMetrics {
         name: volume(&fs::canonicalize(dir).unwrap_or_default(), &read("/proc/self/mountinfo")),
         size_bytes: size,
         used_bytes: used,
@@ -158,7 +158,7 @@ fn disk(dir: &Path) -> Option<DiskUse> {
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// proc(5): `status` has fields by name; in `stat` they come after the name in brackets, which may hold anything.
-fn process(status: &str, stat: &str) -> Process {
+fn process(status: &str, stat: &str) -> ProcessMetrics {
     let kib =
         |name: &str| field_values(status, name).next()?.trim_end_matches("kB").trim().parse::<u64>().ok();
     let fields: Vec<&str> =
@@ -166,7 +166,7 @@ fn process(status: &str, stat: &str) -> Process {
     // the third field of the file is the first here
     let ticks = |n: usize| fields.get(n - 3).and_then(|f| f.parse::<u64>().ok());
     let used = ticks(14).zip(ticks(15)).map(|(user, system)| (user + system) as f64 / TICKS_PER_SECOND);
-    Process {
+    ProcessMetrics {
         resident_memory_bytes: kib("VmRSS").map(|n| n * 1024),
         virtual_memory_bytes: kib("VmSize").map(|n| n * 1024),
         cpu_seconds: used,
@@ -186,7 +186,7 @@ mod tests {
             cpu_times("cpu  9 9 9 9 9\ncpu0 130 10 60 840 60 0 0 0\ncpu1 1 1 1 1 1\ncpu2 5 5 5 5 5\n");
         assert_eq!(
             cpu_use(&before, &after),
-            [CpuUse { name: "cpu0".into(), user: 40.0, system: 10.0, idle: 50.0, total: 50.0 }]
+            [CpuMetrics { name: "cpu0".into(), user: 40.0, system: 10.0, idle: 50.0, total: 50.0 }]
         );
     }
 
@@ -194,7 +194,7 @@ mod tests {
     fn memory_and_process_are_read_from_their_files() {
         let meminfo = "MemTotal:        8000 kB\nMemFree:   1000 kB\nMemAvailable:    3000 kB\n";
         let expected =
-            MemoryUse { total_bytes: 8_192_000, available_bytes: 3_072_000, free_bytes: 1_024_000 };
+            MemoryMetrics { total_bytes: 8_192_000, available_bytes: 3_072_000, free_bytes: 1_024_000 };
         assert_eq!(memory(meminfo), Some(expected));
         assert_eq!(memory("MemTotal: 1 kB\n"), None);
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 0 0 20 0 9 0 55 4096 3";
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_figures() {
-        let seen = Observer::new(std::env::temp_dir()).look();
+        let seen = HostStatsCollector::new(std::env::temp_dir()).collect();
         assert!(seen.memory.is_some_and(|m| m.total_bytes > m.free_bytes), "{seen:?}");
         assert!(seen.process.resident_memory_bytes.is_some_and(|b| b > 1 << 20), "{seen:?}");
         assert!(seen.disks.iter().all(|d| d.size_bytes > 0 && d.used_percent <= 100.0), "{seen:?}");

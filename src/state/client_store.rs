@@ -4,7 +4,7 @@
 //! Refuses to know: what an allocation's state means and when it changes. Invariants: a row that cannot be read is set
 //! aside and never ends the process; a commit with nothing in it touches no disk.
 
-use super::verified;
+use super::checksummed;
 use model::id::{AllocId, DeploymentId, RunId, Uuid};
 use model::task::TaskState;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
@@ -32,7 +32,7 @@ pub const CACHE_BYTES: usize = 1 << 20;
 
 /// What becomes of an allocation's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Fate {
+pub enum Retention {
     Kept,
     /// The servers no longer know it: stopped, its directory removed, then forgotten.
     Removed,
@@ -42,10 +42,10 @@ pub enum Fate {
 
 /// The half of an allocation's record that rarely changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AllocHead {
+pub struct AllocRecord {
     pub assignment: Assignment,
     pub dir_built: bool,
-    pub fate: Fate,
+    pub retention: Retention,
     /// What was found of it as a part of its deployment: found once, and never found otherwise.
     pub found: Option<HealthResult>,
 }
@@ -58,7 +58,7 @@ pub struct HealthResult {
 
 /// One start of a task. Stored before the keeper is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalRun {
+pub struct RunRecord {
     pub id: RunId,
     /// The machine's boot in which the start was asked for.
     pub boot: Uuid,
@@ -67,9 +67,9 @@ pub struct LocalRun {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalTask {
+pub struct TaskRecord {
     pub state: TaskState,
-    pub run: Option<LocalRun>,
+    pub run: Option<RunRecord>,
     /// The task's directory was announced; it is announced once.
     pub set_up: bool,
     /// `run` is to end, and to be followed by another.
@@ -90,21 +90,21 @@ pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
 wire::records! {
     DynamicMeta = "dynamic node meta" 1;
-    AllocHead = "local allocation" 1;
-    LocalTask = "local task" 1;
+    AllocRecord = "local allocation" 1;
+    TaskRecord = "local task" 1;
 }
 
 /// An allocation as it was found in the store.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LocalAlloc {
-    pub head: AllocHead,
+pub struct RecoveredAlloc {
+    pub head: AllocRecord,
     /// By task name. A task without a row has not begun.
-    pub tasks: BTreeMap<String, LocalTask>,
+    pub tasks: BTreeMap<String, TaskRecord>,
 }
 
 /// One turn's changes. `None` removes.
 #[derive(Debug, Default)]
-pub struct Writes {
+pub struct WriteBatch {
     allocs: BTreeMap<AllocId, Option<Vec<u8>>>,
     tasks: BTreeMap<(AllocId, String), Option<Vec<u8>>>,
     ended: BTreeMap<AllocId, bool>,
@@ -112,12 +112,12 @@ pub struct Writes {
     durable: bool,
 }
 
-impl Writes {
-    pub fn put_alloc(&mut self, head: &AllocHead) {
+impl WriteBatch {
+    pub fn put_alloc(&mut self, head: &AllocRecord) {
         self.allocs.insert(head.assignment.id, Some(record::encode(head)));
     }
 
-    pub fn put_task(&mut self, alloc: AllocId, name: &str, task: &LocalTask) {
+    pub fn put_task(&mut self, alloc: AllocId, name: &str, task: &TaskRecord) {
         self.tasks.insert((alloc, name.to_string()), Some(record::encode(task)));
     }
 
@@ -136,11 +136,11 @@ impl Writes {
     /// Survives a power cut.
     pub fn set_dynamic_meta(&mut self, meta: &DynamicMeta) {
         self.dynamic_meta = Some(record::encode(meta));
-        self.must_last();
+        self.require_durable();
     }
 
     /// Something here must survive a power cut from now on. Without it the changes ride along with a later commit.
-    pub fn must_last(&mut self) {
+    pub fn require_durable(&mut self) {
         self.durable = true;
     }
 
@@ -149,13 +149,13 @@ impl Writes {
     }
 }
 
-/// Proof that a turn's changes are kept as well as they had to be. Only `LocalStore::commit` makes one.
+/// Proof that a turn's changes are kept as well as they had to be. Only `ClientStore::commit` makes one.
 #[derive(Debug)]
-pub struct Receipt {
+pub struct CommitReceipt {
     durable: bool,
 }
 
-impl Receipt {
+impl CommitReceipt {
     /// Everything up to here survives a power cut.
     pub fn durable(&self) -> bool {
         self.durable
@@ -165,28 +165,28 @@ impl Receipt {
 /// The disk failed, or gave back what was never written to it. The store refuses everything from here on: drop it and the
 /// brain, and open both again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct ClientStoreFault {
     pub message: String,
     /// What was read is not what was written. Whether that can be borne is found out by opening the store again.
     pub damaged: bool,
 }
 
-impl From<redb::Error> for Fault {
-    fn from(e: redb::Error) -> Fault {
-        Fault { message: e.to_string(), damaged: verified::is_damage(&e) }
+impl From<redb::Error> for ClientStoreFault {
+    fn from(e: redb::Error) -> ClientStoreFault {
+        ClientStoreFault { message: e.to_string(), damaged: checksummed::is_damage(&e) }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ClientStoreFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the client's store failed ({}); it has to be opened again", self.message)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ClientStoreFault {}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OpenError {
+pub enum ClientStoreOpenError {
     /// Written by another build; without a number when it does not say by which.
     Format {
         found: Option<u64>,
@@ -197,21 +197,21 @@ pub enum OpenError {
     Damaged(String),
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for ClientStoreOpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Format { found, known } => {
+            ClientStoreOpenError::Format { found, known } => {
                 let found = found.map_or("no known format".into(), |found| format!("format {found}"));
                 write!(
                     f,
                     "the client's store has {found}, this build knows format {known}: start the drover that wrote it, or move the file away and the servers will assign anew"
                 )
             }
-            OpenError::Storage(why) => write!(
+            ClientStoreOpenError::Storage(why) => write!(
                 f,
                 "the client's store cannot be opened: {why}; if the disk is sound, move the file away and the servers will assign anew"
             ),
-            OpenError::Damaged(why) => write!(
+            ClientStoreOpenError::Damaged(why) => write!(
                 f,
                 "the client's store is damaged: {why}; restore it from a good copy, or move the file away and the servers will assign anew"
             ),
@@ -219,56 +219,58 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for ClientStoreOpenError {}
 
-impl<E: Into<redb::Error>> From<E> for OpenError {
+impl<E: Into<redb::Error>> From<E> for ClientStoreOpenError {
     fn from(e: E) -> Self {
         let e = e.into();
-        match verified::is_damage(&e) {
-            true => OpenError::Damaged(e.to_string()),
-            false => OpenError::Storage(e.to_string()),
+        match checksummed::is_damage(&e) {
+            true => ClientStoreOpenError::Damaged(e.to_string()),
+            false => ClientStoreOpenError::Storage(e.to_string()),
         }
     }
 }
 
-pub struct LocalStore {
+pub struct ClientStore {
     db: Database,
     ended: BTreeSet<AllocId>,
     dynamic_meta: DynamicMeta,
-    set_aside: Vec<String>,
+    unreadable_rows: Vec<String>,
 }
 
-impl fmt::Debug for LocalStore {
+impl fmt::Debug for ClientStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalStore").field("ended", &self.ended.len()).finish_non_exhaustive()
+        f.debug_struct("ClientStore").field("ended", &self.ended.len()).finish_non_exhaustive()
     }
 }
 
-impl LocalStore {
-    pub fn open(backend: impl StorageBackend) -> Result<(LocalStore, Vec<LocalAlloc>), OpenError> {
-        LocalStore::open_with(backend, CACHE_BYTES)
+impl ClientStore {
+    pub fn open(
+        backend: impl StorageBackend,
+    ) -> Result<(ClientStore, Vec<RecoveredAlloc>), ClientStoreOpenError> {
+        ClientStore::open_with(backend, CACHE_BYTES)
     }
 
     /// `cache_bytes`: what the database may keep in memory of its file.
     pub fn open_with(
         backend: impl StorageBackend,
         cache_bytes: usize,
-    ) -> Result<(LocalStore, Vec<LocalAlloc>), OpenError> {
-        let db = verified::open(backend, cache_bytes)?;
+    ) -> Result<(ClientStore, Vec<RecoveredAlloc>), ClientStoreOpenError> {
+        let db = checksummed::open(backend, cache_bytes)?;
         prepare(&db)?;
-        let mut store = LocalStore {
+        let mut store = ClientStore {
             db,
             ended: BTreeSet::new(),
             dynamic_meta: DynamicMeta::default(),
-            set_aside: Vec::new(),
+            unreadable_rows: Vec::new(),
         };
         let allocs = store.load()?;
         Ok((store, allocs))
     }
 
     /// Rows that could not be read, one sentence each. They stay where they are until something writes over them.
-    pub fn set_aside(&self) -> &[String] {
-        &self.set_aside
+    pub fn unreadable_rows(&self) -> &[String] {
+        &self.unreadable_rows
     }
 
     /// As it was found when the store was opened.
@@ -281,7 +283,7 @@ impl LocalStore {
         &self.ended
     }
 
-    pub fn commit(&mut self, writes: &Writes) -> Result<Receipt, Fault> {
+    pub fn commit(&mut self, writes: &WriteBatch) -> Result<CommitReceipt, ClientStoreFault> {
         if !writes.is_empty() {
             write(&self.db, writes)?;
             for (id, ended) in &writes.ended {
@@ -292,10 +294,10 @@ impl LocalStore {
                 }
             }
         }
-        Ok(Receipt { durable: writes.durable })
+        Ok(CommitReceipt { durable: writes.durable })
     }
 
-    fn load(&mut self) -> Result<Vec<LocalAlloc>, redb::Error> {
+    fn load(&mut self) -> Result<Vec<RecoveredAlloc>, redb::Error> {
         let rows = self.db.begin_read()?.open_table(ROWS)?;
         let mut found = BTreeMap::new();
         for row in rows.range([ALLOC_ROW].as_slice()..&[DYNAMIC_META_ROW + 1])? {
@@ -306,32 +308,34 @@ impl LocalStore {
     }
 
     /// An allocation's row comes before those of its tasks.
-    fn take(&mut self, key: &[u8], value: &[u8], found: &mut BTreeMap<AllocId, LocalAlloc>) {
+    fn take(&mut self, key: &[u8], value: &[u8], found: &mut BTreeMap<AllocId, RecoveredAlloc>) {
         if let [DYNAMIC_META_ROW] = key {
             match record::decode(value) {
                 Ok(meta) => self.dynamic_meta = meta,
-                Err(why) => self.set_aside.push(why.to_string()),
+                Err(why) => self.unreadable_rows.push(why.to_string()),
             }
             return;
         }
         let Some((kind, id, name)) = parts_of(key) else {
-            self.set_aside.push(format!("a row with a key of {} bytes that nobody reads", key.len()));
+            self.unreadable_rows.push(format!("a row with a key of {} bytes that nobody reads", key.len()));
             return;
         };
         match kind {
-            ALLOC_ROW => match record::decode::<AllocHead>(value) {
+            ALLOC_ROW => match record::decode::<AllocRecord>(value) {
                 Ok(head) if head.assignment.id == id => {
-                    found.insert(id, LocalAlloc { head, tasks: BTreeMap::new() });
+                    found.insert(id, RecoveredAlloc { head, tasks: BTreeMap::new() });
                 }
-                Ok(_) => self.set_aside.push(format!("allocation {id}: the row holds another allocation")),
-                Err(why) => self.set_aside.push(format!("allocation {id}: {why}")),
+                Ok(_) => {
+                    self.unreadable_rows.push(format!("allocation {id}: the row holds another allocation"))
+                }
+                Err(why) => self.unreadable_rows.push(format!("allocation {id}: {why}")),
             },
             ENDED_ROW => drop(self.ended.insert(id)),
             _ => {
                 let Some(alloc) = found.get_mut(&id) else { return };
-                match record::decode::<LocalTask>(value) {
+                match record::decode::<TaskRecord>(value) {
                     Ok(task) => drop(alloc.tasks.insert(name.to_string(), task)),
-                    Err(why) => self.set_aside.push(format!("task {name} of allocation {id}: {why}")),
+                    Err(why) => self.unreadable_rows.push(format!("task {name} of allocation {id}: {why}")),
                 }
             }
         }
@@ -339,7 +343,7 @@ impl LocalStore {
 }
 
 /// Checks the format, or writes it into a new store.
-fn prepare(db: &Database) -> Result<(), OpenError> {
+fn prepare(db: &Database) -> Result<(), ClientStoreOpenError> {
     let tx = db.begin_read()?;
     let rows = match tx.open_table(ROWS) {
         Err(redb::TableError::TableDoesNotExist(_)) if tx.list_tables()?.next().is_none() => {
@@ -347,14 +351,14 @@ fn prepare(db: &Database) -> Result<(), OpenError> {
         }
         // another program's
         Err(redb::TableError::TableDoesNotExist(_)) => {
-            return Err(OpenError::Format { found: None, known: FORMAT });
+            return Err(ClientStoreOpenError::Format { found: None, known: FORMAT });
         }
         rows => rows?,
     };
     let format = rows.get([FORMAT_ROW].as_slice())?;
     match format.and_then(|f| f.value().try_into().ok()).map(u64::from_be_bytes) {
         Some(FORMAT) => Ok(()),
-        found => Err(OpenError::Format { found, known: FORMAT }),
+        found => Err(ClientStoreOpenError::Format { found, known: FORMAT }),
     }
 }
 
@@ -365,7 +369,7 @@ fn create(db: &Database) -> Result<(), redb::Error> {
     Ok(())
 }
 
-fn write(db: &Database, writes: &Writes) -> Result<(), redb::Error> {
+fn write(db: &Database, writes: &WriteBatch) -> Result<(), redb::Error> {
     let mut tx = db.begin_write()?;
     tx.set_durability(if writes.durable { Durability::Immediate } else { Durability::None })?;
     {

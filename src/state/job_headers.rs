@@ -15,7 +15,7 @@ use wire::record;
 
 /// A job without its groups.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JobHead {
+pub struct JobHeader {
     pub key: JobKey,
     pub name: String,
     pub job_type: JobType,
@@ -49,13 +49,13 @@ const PASSED_OVER: usize = 16;
 
 impl View {
     /// As `jobs`, in the same order.
-    pub fn job_heads(
+    pub fn job_headers(
         &self,
         namespace: Option<&str>,
         prefix: &str,
         after: Option<&JobKey>,
         limit: usize,
-    ) -> Result<Vec<JobHead>, Fault> {
+    ) -> Result<Vec<JobHeader>, Fault> {
         let of_namespace = namespace.map(|n| tables::job_prefix_bytes(n, prefix)).unwrap_or_default();
         let begin = Kind::OfJob.key(&[&of_namespace]);
         let end = tables::after_prefix(&begin).unwrap_or_default();
@@ -117,11 +117,11 @@ fn split(key: &[u8]) -> Result<(JobKey, &[u8]), Fault> {
     tables::split_job(key.get(1..).unwrap_or_default()).ok_or_else(damaged)
 }
 
-fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHead, Fault> {
+fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHeader, Fault> {
     let damaged = || Fault::corrupt("a job has no version");
     let version = row.versions.pop().ok_or_else(damaged)?;
     let spec = beginning(spec)?;
-    Ok(JobHead {
+    Ok(JobHeader {
         key,
         name: spec.name,
         job_type: spec.job_type,
@@ -229,7 +229,7 @@ mod tests {
             (None, "", Some("c"), 100),
         ] {
             let after = after.map(key);
-            let heads = view.job_heads(namespace, prefix, after.as_ref(), limit).expect("reads");
+            let heads = view.job_headers(namespace, prefix, after.as_ref(), limit).expect("reads");
             let jobs = view.jobs(namespace, prefix, after.as_ref(), limit).expect("reads");
             assert_eq!(heads.len(), jobs.len(), "{prefix} {after:?}");
             for (head, job) in heads.iter().zip(jobs) {
@@ -247,7 +247,7 @@ mod tests {
                 assert_eq!(Some(&head.summary), view.job_summary(&head.key).expect("reads").as_ref());
             }
         }
-        assert_eq!(view.job_heads(None, "", None, 100).expect("reads").len(), 4);
+        assert_eq!(view.job_headers(None, "", None, 100).expect("reads").len(), 4);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 //!
 //! Asks, answers, pieces and words are append only. A refusal is a `request::Refusal`.
 
-use super::figures::{AllocFigures, HostFigures};
+use super::resource_usage::{AllocResourceUsage, HostStats};
 use model::id::AllocId;
 use model::time::Wall;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum NodeAsk {
+pub enum ClientRequest {
     /// A task's output. Answered by pieces.
     Logs {
         alloc: AllocId,
@@ -51,13 +51,13 @@ pub enum NodeAsk {
         follow: bool,
     },
     /// What the tasks that run use; of one, if it is named.
-    AllocFigures {
+    AllocResourceUsage {
         alloc: AllocId,
         task: Option<String>,
     },
-    HostFigures,
+    HostStats,
     /// Removes the directory of an allocation that has ended; `None`: of all of them.
-    Collect {
+    GarbageCollect {
         alloc: Option<AllocId>,
     },
     Metadata,
@@ -113,13 +113,13 @@ pub enum RestartScope {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum NodeAnswer {
+pub enum ClientReply {
     /// It is done, or sure to be done.
     Done,
     Files(Vec<FileInfo>),
     File(FileInfo),
-    AllocFigures(AllocFigures),
-    HostFigures(HostFigures),
+    AllocResourceUsage(AllocResourceUsage),
+    HostStats(HostStats),
     Metadata {
         /// What is so.
         meta: BTreeMap<String, String>,
@@ -157,7 +157,7 @@ pub enum SessionOutput {
 
 /// A part of a file's content on its way to a reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Piece {
+pub enum StreamFrame {
     /// `file`: below the allocation's directory. `offset`: the position in it after `bytes`.
     Data { bytes: Vec<u8>, file: String, offset: u64 },
     /// The file is shorter than what was read of it: reading goes on at its beginning.

@@ -3,8 +3,8 @@
 //!
 //! Refuses to know: whose tasks they are. Nothing is measured while nobody asks.
 
-use crate::aside;
 use crate::clock;
+use crate::executor;
 use crate::keeper::{Cgroups, group_of, processes_of};
 use client::effects::RunningTask;
 use model::time::Wall;
@@ -13,7 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
+use wire::resource_usage::{
+    AllocResourceUsage, HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, ResourceUsage,
+    TaskResourceUsage,
+};
 
 /// Between the two looks.
 const MOMENT: Duration = Duration::from_millis(200);
@@ -34,15 +37,15 @@ struct Process {
 type Processes = BTreeMap<u32, Process>;
 
 /// `core_mhz`: of one core.
-pub async fn of_runs(runs: Vec<RunningTask>, core_mhz: f64) -> AllocFigures {
-    let (began, first, runs) = aside::unblock(move || {
+pub async fn of_runs(runs: Vec<RunningTask>, core_mhz: f64) -> AllocResourceUsage {
+    let (began, first, runs) = executor::unblock(move || {
         let cgroups = Cgroups::survey();
         let look = |run: &RunningTask| processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
         (Instant::now(), runs.iter().map(look).collect::<Vec<_>>(), runs)
     })
     .await;
     Timer::after(MOMENT).await;
-    aside::unblock(move || {
+    executor::unblock(move || {
         let cgroups = Cgroups::survey();
         let ticks = began.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
         let task = |(run, before): (&RunningTask, &Processes)| {
@@ -52,7 +55,7 @@ pub async fn of_runs(runs: Vec<RunningTask>, core_mhz: f64) -> AllocFigures {
             (figures.usage.memory_bytes, figures.usage.max_memory_bytes) = (memory, max);
             (run.task.clone(), figures)
         };
-        AllocFigures { tasks: runs.iter().zip(&first).map(task).collect(), at: now() }
+        AllocResourceUsage { tasks: runs.iter().zip(&first).map(task).collect(), at: now() }
     })
     .await
 }
@@ -61,8 +64,8 @@ fn now() -> Wall {
     clock::wall().unwrap_or(Wall::NEVER)
 }
 
-fn between(before: &Processes, now: &Processes, ticks: f64, core_mhz: f64) -> TaskFigures {
-    let mut figures = TaskFigures::default();
+fn between(before: &Processes, now: &Processes, ticks: f64, core_mhz: f64) -> TaskResourceUsage {
+    let mut figures = TaskResourceUsage::default();
     for (pid, process) in now {
         // another's number before counts as nothing
         let then = before.get(pid).filter(|p| p.start_ticks == process.start_ticks);
@@ -73,7 +76,13 @@ fn between(before: &Processes, now: &Processes, ticks: f64, core_mhz: f64) -> Ta
         let (user, system) = (percent(|p| p.user_ticks), percent(|p| p.system_ticks));
         let mhz = (user + system) / 100.0 * core_mhz;
         let rss_bytes = process.rss_bytes;
-        let usage = Usage { user_percent: user, system_percent: system, mhz, rss_bytes, ..Usage::default() };
+        let usage = ResourceUsage {
+            user_percent: user,
+            system_percent: system,
+            mhz,
+            rss_bytes,
+            ..ResourceUsage::default()
+        };
         let all = &mut figures.usage;
         all.user_percent += user;
         all.system_percent += system;
@@ -104,12 +113,12 @@ fn process(text: &str, page_bytes: u64) -> Option<Process> {
     })
 }
 
-pub async fn of_host(alloc_dir: PathBuf, core_mhz: f64) -> HostFigures {
-    let first = aside::unblock(|| read("/proc/stat")).await;
+pub async fn of_host(alloc_dir: PathBuf, core_mhz: f64) -> HostStats {
+    let first = executor::unblock(|| read("/proc/stat")).await;
     Timer::after(MOMENT).await;
-    aside::unblock(move || {
+    executor::unblock(move || {
         let uptime = read("/proc/uptime");
-        HostFigures {
+        HostStats {
             memory: memory(&read("/proc/meminfo")),
             cpus: cpus(&first, &read("/proc/stat"), core_mhz),
             disks: disks(&read("/proc/self/mountinfo")),
@@ -125,14 +134,14 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-fn memory(info: &str) -> HostMemory {
+fn memory(info: &str) -> HostMemoryStats {
     let bytes = |name: &str| {
         let line = info.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
         let kib = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
         kib.unwrap_or(0).saturating_mul(1024)
     };
     let (total, free) = (bytes("MemTotal"), bytes("MemFree"));
-    HostMemory {
+    HostMemoryStats {
         total_bytes: total,
         available_bytes: bytes("MemAvailable"),
         used_bytes: total.saturating_sub(free + bytes("Buffers") + bytes("Cached")),
@@ -141,7 +150,7 @@ fn memory(info: &str) -> HostMemory {
 }
 
 /// The use of each processor, from two readings of /proc/stat.
-fn cpus(before: &str, after: &str, core_mhz: f64) -> Vec<HostCpu> {
+fn cpus(before: &str, after: &str, core_mhz: f64) -> Vec<HostCpuStats> {
     let before: BTreeMap<String, [u64; 8]> = cpu_lines(before).collect();
     let cpu = |(name, now): (String, [u64; 8])| {
         let then = before.get(&name)?;
@@ -149,7 +158,7 @@ fn cpus(before: &str, after: &str, core_mhz: f64) -> Vec<HostCpu> {
         let total = spent.iter().sum::<u64>().max(1) as f64;
         let percent = |which: &[usize]| which.iter().map(|i| spent[*i]).sum::<u64>() as f64 * 100.0 / total;
         let idle_percent = percent(&[3, 4]);
-        Some(HostCpu {
+        Some(HostCpuStats {
             name,
             user_percent: percent(&[0, 1]),
             system_percent: percent(&[2, 5, 6]),
@@ -174,7 +183,7 @@ fn cpu_lines(stat: &str) -> impl Iterator<Item = (String, [u64; 8])> {
 }
 
 /// One for each device.
-fn disks(mounts: &str) -> Vec<HostDisk> {
+fn disks(mounts: &str) -> Vec<HostDiskStats> {
     let mut seen = BTreeSet::new();
     let mounted = mounts.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;
@@ -185,11 +194,11 @@ fn disks(mounts: &str) -> Vec<HostDisk> {
     first.filter_map(|(device, point)| disk(device, Path::new(&point))).collect()
 }
 
-fn disk(device: String, path: &Path) -> Option<HostDisk> {
+fn disk(device: String, path: &Path) -> Option<HostDiskStats> {
     let found = rustix::fs::statvfs(path).ok()?;
     let (size, free) = (found.f_blocks * found.f_frsize, found.f_bfree * found.f_frsize);
     let inodes = found.f_files.max(1) as f64;
-    Some(HostDisk {
+    Some(HostDiskStats {
         device,
         mountpoint: path.display().to_string(),
         size_bytes: size,

@@ -3,14 +3,14 @@
 //!
 //! Refuses to know: what the file is and who reads.
 
-use super::Door;
-use crate::aside;
+use super::BrainHandle;
+use crate::executor;
 use async_channel::{Receiver, Sender};
 use client::effects::Grant;
 use rustix::io::Errno;
 use smol::Timer;
 use std::time::{Duration, Instant};
-use wire::ask::{NodeAsk, Piece};
+use wire::client_rpc::{ClientRequest, StreamFrame};
 
 /// At most so many bytes are given at a time.
 pub const CHUNK_BYTES: usize = 64 << 10;
@@ -24,26 +24,30 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// What can be read piece by piece, on a thread that may wait for the disk.
 pub trait Source: Send + 'static {
     /// The next piece, at most `CHUNK_BYTES`. `None`: nothing more at present.
-    fn next(&mut self) -> Result<Option<Piece>, Errno>;
+    fn next(&mut self) -> Result<Option<StreamFrame>, Errno>;
 }
 
 /// `again`: asked of the brain to learn whether what is followed can still grow; `None` reads to the present end.
 pub fn pieces(
     executor: &smol::Executor<'static>,
     source: impl Source,
-    again: Option<(Door, NodeAsk)>,
-) -> Receiver<Piece> {
+    again: Option<(BrainHandle, ClientRequest)>,
+) -> Receiver<StreamFrame> {
     let (sender, pieces) = async_channel::bounded(PIECES);
-    aside::spawn(executor, pump(source, sender, again)).detach();
+    executor::spawn(executor, pump(source, sender, again)).detach();
     pieces
 }
 
 /// Sends until the source ends, its reader leaves, or, for a follower, the allocation has ended and all was sent.
-async fn pump(mut source: impl Source, sender: Sender<Piece>, again: Option<(Door, NodeAsk)>) {
+async fn pump(
+    mut source: impl Source,
+    sender: Sender<StreamFrame>,
+    again: Option<(BrainHandle, ClientRequest)>,
+) {
     let mut last_sent = Instant::now();
     let mut last_round = again.is_none();
     loop {
-        let (back, piece) = aside::unblock(move || {
+        let (back, piece) = executor::unblock(move || {
             let piece = source.next();
             (source, piece)
         })
@@ -51,7 +55,7 @@ async fn pump(mut source: impl Source, sender: Sender<Piece>, again: Option<(Doo
         source = back;
         match piece {
             Ok(Some(piece)) => {
-                let last = matches!(piece, Piece::Deleted { .. });
+                let last = matches!(piece, StreamFrame::Deleted { .. });
                 if sender.send(piece).await.is_err() || last {
                     return;
                 }
@@ -68,7 +72,7 @@ async fn pump(mut source: impl Source, sender: Sender<Piece>, again: Option<(Doo
         if last_sent.elapsed() >= HEARTBEAT {
             // What was written before the end was seen is read in one more round.
             last_round = is_over(again.as_ref()).await;
-            if sender.send(Piece::Alive).await.is_err() {
+            if sender.send(StreamFrame::Alive).await.is_err() {
                 return;
             }
             last_sent = Instant::now();
@@ -79,9 +83,9 @@ async fn pump(mut source: impl Source, sender: Sender<Piece>, again: Option<(Doo
     }
 }
 
-async fn is_over(again: Option<&(Door, NodeAsk)>) -> bool {
+async fn is_over(again: Option<&(BrainHandle, ClientRequest)>) -> bool {
     match again {
-        Some((door, ask)) => !matches!(door.ask(ask.clone()).await, Ok(Grant::Files { over: false })),
+        Some((brain, ask)) => !matches!(brain.ask(ask.clone()).await, Ok(Grant::Files { over: false })),
         None => true,
     }
 }

@@ -7,21 +7,21 @@ use std::sync::Arc;
 /// How often a full disk is looked at again.
 const CHECK_PERIOD: Span = Span::seconds(1);
 
-pub struct Space {
+pub struct DiskSpaceMonitor {
     reserve: Arc<Reserve>,
     told_free: bool,
     next_check: Mono,
 }
 
-impl Space {
+impl DiskSpaceMonitor {
     /// For a brain that was just made: it takes the disk for free until it is told otherwise.
-    pub fn new(reserve: Arc<Reserve>) -> Space {
-        Space { reserve, told_free: true, next_check: Mono::default() }
+    pub fn new(reserve: Arc<Reserve>) -> DiskSpaceMonitor {
+        DiskSpaceMonitor { reserve, told_free: true, next_check: Mono::default() }
     }
 
     /// Whether the disk has room, when that has changed. To be told before all else, so that a write that came with the
     /// news of a full disk is not tried.
-    pub fn news(&mut self, now: Mono) -> Option<bool> {
+    pub fn poll_change(&mut self, now: Mono) -> Option<bool> {
         if self.reserve.is_spent() && now >= self.next_check {
             self.next_check = now.after(CHECK_PERIOD);
             self.reserve.refill();

@@ -43,10 +43,10 @@ impl fmt::Display for Damaged {
 impl std::error::Error for Damaged {}
 
 /// A file of the log.
-pub type Medium = Box<dyn StorageBackend>;
+pub type WalFile = Box<dyn StorageBackend>;
 
-pub struct Segments {
-    media: [Medium; 2],
+pub struct Wal {
+    media: [WalFile; 2],
     /// The size of the files. It is kept here rather than asked for: a file that was looked at since it was written has its new time stamped by the
     /// next write, and that would be a second block for each sync.
     lengths: [u64; 2],
@@ -67,7 +67,7 @@ struct Position {
 
 /// What the segments hold, oldest first.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct WalContents {
     /// The frames of the segment before the one that is written. Incomplete, or empty, when that one was being begun anew.
     pub before: Vec<Vec<u8>>,
     pub current: Vec<Vec<u8>>,
@@ -80,23 +80,23 @@ struct Head {
     payload: Vec<u8>,
 }
 
-impl fmt::Debug for Segments {
+impl fmt::Debug for Wal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.at.fmt(f)
     }
 }
 
-impl Segments {
+impl Wal {
     /// An empty log, whatever lies there. `first` is in its first frame.
-    pub fn create(media: [Medium; 2], salt: u64, first: &[u8]) -> io::Result<Segments> {
+    pub fn create(media: [WalFile; 2], salt: u64, first: &[u8]) -> io::Result<Wal> {
         media.iter().try_for_each(|m| m.set_len(0))?;
         let at = Position { segment: 1, ..Position::default() };
-        let mut segments = Segments { media, lengths: [0, 0], at };
+        let mut segments = Wal { media, lengths: [0, 0], at };
         segments.begin(salt, first)?;
         Ok(segments)
     }
 
-    pub fn open(media: [Medium; 2]) -> io::Result<(Segments, Found)> {
+    pub fn open(media: [WalFile; 2]) -> io::Result<(Wal, WalContents)> {
         let lengths = [media[0].len()?, media[1].len()?];
         if let Some(cut) = lengths.iter().position(|length| !length.is_multiple_of(GROWTH_BYTES)) {
             return Err(damaged(cut, 0));
@@ -108,7 +108,7 @@ impl Segments {
             [None, Some(_)] => 1,
             [None, None] => return Err(damaged(0, 0)),
         };
-        let mut found = Found::default();
+        let mut found = WalContents::default();
         let mut at = Position::default();
         for (segment, head) in heads.into_iter().enumerate() {
             let Some(head) = head else { continue };
@@ -121,7 +121,7 @@ impl Segments {
         if let Some(frame) = acknowledged(&*media[newest], at)? {
             return Err(damaged(newest, frame));
         }
-        let mut segments = Segments { media, lengths, at };
+        let mut segments = Wal { media, lengths, at };
         segments.acknowledge_all()?;
         Ok((segments, found))
     }

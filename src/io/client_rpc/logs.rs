@@ -10,7 +10,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use wire::ask::{Piece, Position};
+use wire::client_rpc::{Position, StreamFrame};
 
 /// Where a stream's files are: `<allocation directory>/alloc/logs/<task>.<stdout|stderr>.<index>`.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl LogReader {
     }
 
     /// `None` at the end of the file, or when it is gone.
-    fn read(&mut self) -> Result<Option<Piece>, Errno> {
+    fn read(&mut self) -> Result<Option<StreamFrame>, Errno> {
         let Some(index) = self.index else { return Ok(None) };
         if self.file.is_none() {
             let logs = open_logs(&self.place.alloc_dir)?;
@@ -65,7 +65,7 @@ impl LogReader {
         let name = format!("alloc/logs/{}", self.place.name(index));
         if (fstat(file)?.st_size as u64) < self.position {
             self.position = 0;
-            return Ok(Some(Piece::Truncated { file: name }));
+            return Ok(Some(StreamFrame::Truncated { file: name }));
         }
         let mut bytes = vec![0; CHUNK_BYTES];
         let n = file
@@ -76,12 +76,12 @@ impl LogReader {
         }
         bytes.truncate(n);
         self.position += n as u64;
-        Ok(Some(Piece::Data { bytes, file: name, offset: self.position }))
+        Ok(Some(StreamFrame::Data { bytes, file: name, offset: self.position }))
     }
 }
 
 impl Source for LogReader {
-    fn next(&mut self) -> Result<Option<Piece>, Errno> {
+    fn next(&mut self) -> Result<Option<StreamFrame>, Errno> {
         // Each turn either answers or goes on to a later file, of which there are finitely many.
         loop {
             if let Some(piece) = self.read()? {
@@ -241,7 +241,11 @@ mod tests {
         dir.write(0, b"a");
         assert_eq!(
             reader.next(),
-            Ok(Some(Piece::Data { bytes: b"a".to_vec(), file: "alloc/logs/t.stdout.0".into(), offset: 1 }))
+            Ok(Some(StreamFrame::Data {
+                bytes: b"a".to_vec(),
+                file: "alloc/logs/t.stdout.0".into(),
+                offset: 1
+            }))
         );
         dir.write(0, b"ab");
         dir.write(1, b"c");
@@ -252,7 +256,7 @@ mod tests {
         dir.remove(2);
         assert_eq!(rest(&mut reader), "e");
         dir.write(3, b"");
-        assert_eq!(reader.next(), Ok(Some(Piece::Truncated { file: "alloc/logs/t.stdout.3".into() })));
+        assert_eq!(reader.next(), Ok(Some(StreamFrame::Truncated { file: "alloc/logs/t.stdout.3".into() })));
         dir.write(3, b"new");
         assert_eq!(rest(&mut reader), "new");
     }
@@ -263,7 +267,7 @@ mod tests {
         dir.write(0, &vec![b'x'; 3 * CHUNK_BYTES + 1]);
         let mut reader = LogReader::open(dir.place(), Position::FromStart(0), false).unwrap();
         let mut sizes = Vec::new();
-        while let Some(Piece::Data { bytes, .. }) = reader.next().unwrap() {
+        while let Some(StreamFrame::Data { bytes, .. }) = reader.next().unwrap() {
             sizes.push(bytes.len());
         }
         assert_eq!(sizes, [CHUNK_BYTES, CHUNK_BYTES, CHUNK_BYTES, 1]);

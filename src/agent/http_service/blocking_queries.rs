@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use wire::change::Change;
 
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub struct BlockingQueries {
     inner: Mutex<Inner>,
 }
 
@@ -18,13 +18,13 @@ struct Inner {
 }
 
 /// A place among the waiting, given up when dropped.
-pub struct Asleep<'a> {
-    waiting: &'a Waiting,
+pub struct BlockedQuery<'a> {
+    waiting: &'a BlockingQueries,
     token: Token,
     woken: Receiver<()>,
 }
 
-impl Waiting {
+impl BlockingQueries {
     /// To be called after each turn, once views show its changes. `index` is the state's index that they show.
     pub fn notify(&self, index: u64, changes: &[Change]) {
         let mut inner = self.inner();
@@ -34,12 +34,12 @@ impl Waiting {
         }
     }
 
-    pub fn sleep(&self, keys: Vec<WatchKey>, seen: u64) -> Result<Asleep<'_>, NotRegistered> {
+    pub fn sleep(&self, keys: Vec<WatchKey>, seen: u64) -> Result<BlockedQuery<'_>, NotRegistered> {
         let mut inner = self.inner();
         let token = inner.watchers.register(keys, seen)?;
         let (waker, woken) = async_channel::bounded(1);
         inner.wakers.insert(token, waker);
-        Ok(Asleep { waiting: self, token, woken })
+        Ok(BlockedQuery { waiting: self, token, woken })
     }
 
     /// How many queries sleep at present.
@@ -53,13 +53,13 @@ impl Waiting {
     }
 }
 
-impl Asleep<'_> {
+impl BlockedQuery<'_> {
     pub async fn woken(&self) {
         let _ = self.woken.recv().await;
     }
 }
 
-impl Drop for Asleep<'_> {
+impl Drop for BlockedQuery<'_> {
     fn drop(&mut self) {
         let mut inner = self.waiting.inner();
         inner.watchers.forget(self.token);

@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use wire::ask::{FileInfo, Piece, Position};
+use wire::client_rpc::{FileInfo, Position, StreamFrame};
 use wire::request::{Refusal, RefusalKind};
 
 /// The most that one listing holds.
@@ -257,11 +257,11 @@ pub struct FileReader {
 }
 
 impl Source for FileReader {
-    fn next(&mut self) -> Result<Option<Piece>, Errno> {
+    fn next(&mut self) -> Result<Option<StreamFrame>, Errno> {
         let stat = fstat(&self.file)?;
         if self.follow && size(&stat) < self.position {
             self.position = 0;
-            return Ok(Some(Piece::Truncated { file: self.name.clone() }));
+            return Ok(Some(StreamFrame::Truncated { file: self.name.clone() }));
         }
         let most =
             self.left.map_or(CHUNK_BYTES, |l| usize::try_from(l).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES));
@@ -272,10 +272,10 @@ impl Source for FileReader {
             bytes.truncate(n);
             self.position += n as u64;
             self.left = self.left.map(|l| l.saturating_sub(n as u64));
-            return Ok(Some(Piece::Data { bytes, file: self.name.clone(), offset: self.position }));
+            return Ok(Some(StreamFrame::Data { bytes, file: self.name.clone(), offset: self.position }));
         }
         if self.follow && stat.st_nlink == 0 && !std::mem::replace(&mut self.gone, true) {
-            return Ok(Some(Piece::Deleted { file: self.name.clone() }));
+            return Ok(Some(StreamFrame::Deleted { file: self.name.clone() }));
         }
         Ok(None)
     }
@@ -409,16 +409,16 @@ mod tests {
         let file = "alloc/f".to_string();
         let mut reader = dir.files().read("/alloc/f", Position::FromEnd(0), None, true).unwrap();
         let data = |bytes: &[u8], offset| {
-            Ok(Some(Piece::Data { bytes: bytes.to_vec(), file: "alloc/f".into(), offset }))
+            Ok(Some(StreamFrame::Data { bytes: bytes.to_vec(), file: "alloc/f".into(), offset }))
         };
         assert_eq!(reader.next(), Ok(None));
         fs::write(dir.at("alloc/f"), "hello\nyou").unwrap();
         assert_eq!(reader.next(), data(b"you", 9));
         fs::write(dir.at("alloc/f"), "new").unwrap();
-        assert_eq!(reader.next(), Ok(Some(Piece::Truncated { file: file.clone() })));
+        assert_eq!(reader.next(), Ok(Some(StreamFrame::Truncated { file: file.clone() })));
         assert_eq!(reader.next(), data(b"new", 3));
         fs::remove_file(dir.at("alloc/f")).unwrap();
-        assert_eq!(reader.next(), Ok(Some(Piece::Deleted { file })));
+        assert_eq!(reader.next(), Ok(Some(StreamFrame::Deleted { file })));
         assert_eq!(reader.next(), Ok(None));
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rehearse {
+pub struct JobPlanRequest {
     /// Canonical and valid by itself.
     pub spec: Arc<JobSpec>,
     /// When it would launch children.
@@ -20,7 +20,7 @@ pub struct Rehearse {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rehearsal {
+pub struct JobPlanReply {
     /// The job as it is.
     pub before: Option<Arc<Job>>,
     /// Those that would have to make way, with their jobs.

@@ -14,7 +14,7 @@ mod logs;
 #[cfg(any(test, feature = "testing"))]
 mod scratch;
 
-use crate::aside;
+use crate::executor;
 use async_channel::{Receiver, Sender, TrySendError};
 use client::effects::Grant;
 pub use exec::Session;
@@ -28,7 +28,7 @@ use smol::lock::Semaphore;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::ask::{NodeAnswer, NodeAsk, Piece};
+use wire::client_rpc::{ClientReply, ClientRequest, StreamFrame};
 use wire::request::{Refusal, RefusalKind};
 
 /// How long a question may wait for its answer.
@@ -37,27 +37,27 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const MAX_UNDER_WAY: usize = 128;
 
 /// A question on its way to the node.
-pub struct Call {
-    pub ask: NodeAsk,
-    pub reply: Sender<Result<Answered, Refusal>>,
+pub struct RpcCall {
+    pub ask: ClientRequest,
+    pub reply: Sender<Result<CallResult, Refusal>>,
 }
 
 /// How an answer comes within one process.
-pub enum Answered {
-    Whole(NodeAnswer),
+pub enum CallResult {
+    Reply(ClientReply),
     /// Until they end.
-    Pieces(Receiver<Piece>),
+    Stream(Receiver<StreamFrame>),
     Session(Session),
 }
 
 /// A question on its way to the client's brain.
-pub struct Question {
-    pub ask: NodeAsk,
+pub struct GrantRequest {
+    pub ask: ClientRequest,
     pub reply: Sender<Result<Grant, Refusal>>,
 }
 
 /// Puts a question into a queue, and waits for its answer.
-pub async fn ask<Q, A>(
+pub async fn call<Q, A>(
     queue: &Sender<Q>,
     question: impl FnOnce(Sender<Result<A, Refusal>>) -> Q,
 ) -> Result<A, Refusal> {
@@ -84,17 +84,17 @@ pub async fn ask<Q, A>(
 
 /// The way to the client's brain.
 #[derive(Clone)]
-pub struct Door(Sender<Question>);
+pub struct BrainHandle(Sender<GrantRequest>);
 
-impl Door {
-    async fn ask(&self, question: NodeAsk) -> Result<Grant, Refusal> {
-        ask(&self.0, |reply| Question { ask: question, reply }).await
+impl BrainHandle {
+    async fn ask(&self, question: ClientRequest) -> Result<Grant, Refusal> {
+        call(&self.0, |reply| GrantRequest { ask: question, reply }).await
     }
 }
 
 /// Where things lie on this node.
 #[derive(Clone)]
-pub struct Places {
+pub struct NodeDirs {
     /// With the keeper's socket.
     pub data_dir: PathBuf,
     /// With each allocation's directory, named by its id.
@@ -104,77 +104,80 @@ pub struct Places {
 /// Answers questions until nobody asks any more.
 pub async fn serve(
     executor: Arc<smol::Executor<'static>>,
-    calls: Receiver<Call>,
-    brain: Sender<Question>,
-    places: Places,
+    calls: Receiver<RpcCall>,
+    brain: Sender<GrantRequest>,
+    dirs: NodeDirs,
 ) {
-    let node = Node { executor: executor.clone(), door: Door(brain), places };
+    let node = Node { executor: executor.clone(), brain: BrainHandle(brain), dirs };
     let slots = Arc::new(Semaphore::new(MAX_UNDER_WAY));
-    while let Ok(Call { ask, reply }) = calls.recv().await {
+    while let Ok(RpcCall { ask, reply }) = calls.recv().await {
         let (node, place) = (node.clone(), slots.acquire_arc().await);
         let answer = async move {
             // a caller that left needs no answer
             let _ = reply.send(node.answer(ask).await).await;
             drop(place);
         };
-        aside::spawn(&executor, answer).detach();
+        executor::spawn(&executor, answer).detach();
     }
 }
 
 #[derive(Clone)]
 struct Node {
     executor: Arc<smol::Executor<'static>>,
-    door: Door,
-    places: Places,
+    brain: BrainHandle,
+    dirs: NodeDirs,
 }
 
 impl Node {
-    async fn answer(&self, ask: NodeAsk) -> Result<Answered, Refusal> {
-        match self.door.ask(ask.clone()).await? {
-            Grant::Answer(answer) => Ok(Answered::Whole(answer)),
+    async fn answer(&self, ask: ClientRequest) -> Result<CallResult, Refusal> {
+        match self.brain.ask(ask.clone()).await? {
+            Grant::Answer(answer) => Ok(CallResult::Reply(answer)),
             Grant::Files { .. } => self.read(ask).await,
             Grant::Session { run, spec } => {
-                let tty = matches!(ask, NodeAsk::Exec { tty: true, .. } | NodeAsk::Action { tty: true, .. });
-                let session = exec::start(&self.executor, self.places.data_dir.clone(), run, spec, tty);
-                session.await.map(Answered::Session)
+                let tty = matches!(
+                    ask,
+                    ClientRequest::Exec { tty: true, .. } | ClientRequest::Action { tty: true, .. }
+                );
+                let session = exec::start(&self.executor, self.dirs.data_dir.clone(), run, spec, tty);
+                session.await.map(CallResult::Session)
             }
-            Grant::Runs { core_mhz, .. } if ask == NodeAsk::HostFigures => {
-                let figures = figures::of_host(self.places.alloc_dir.clone(), core_mhz).await;
-                Ok(Answered::Whole(NodeAnswer::HostFigures(figures)))
+            Grant::Runs { core_mhz, .. } if ask == ClientRequest::HostStats => {
+                let figures = figures::of_host(self.dirs.alloc_dir.clone(), core_mhz).await;
+                Ok(CallResult::Reply(ClientReply::HostStats(figures)))
             }
             Grant::Runs { runs, core_mhz } => {
                 let figures = figures::of_runs(runs, core_mhz).await;
-                Ok(Answered::Whole(NodeAnswer::AllocFigures(figures)))
+                Ok(CallResult::Reply(ClientReply::AllocResourceUsage(figures)))
             }
         }
     }
 
-    async fn read(&self, ask: NodeAsk) -> Result<Answered, Refusal> {
+    async fn read(&self, ask: ClientRequest) -> Result<CallResult, Refusal> {
         match &ask {
-            NodeAsk::Logs { alloc, task, stream, from, follow } => {
+            ClientRequest::Logs { alloc, task, stream, from, follow } => {
                 let (alloc, from, follow) = (*alloc, *from, *follow);
-                let alloc_dir = self.places.alloc_dir.join(alloc.to_string());
+                let alloc_dir = self.dirs.alloc_dir.join(alloc.to_string());
                 let place = Place { alloc_dir, task: task.clone(), stream: stream.as_str() };
-                let reader = aside::unblock(move || LogReader::open(place, from, follow)).await;
+                let reader = executor::unblock(move || LogReader::open(place, from, follow)).await;
                 let reader = reader.map_err(|error| unreadable(alloc, error))?;
-                let again = follow.then(|| (self.door.clone(), ask));
-                Ok(Answered::Pieces(follow::pieces(&self.executor, reader, again)))
+                let again = follow.then(|| (self.brain.clone(), ask));
+                Ok(CallResult::Stream(follow::pieces(&self.executor, reader, again)))
             }
-            NodeAsk::List { alloc, path } => {
+            ClientRequest::List { alloc, path } => {
                 let path = path.clone();
                 let entries = self.look(*alloc, move |files| files.list(&path)).await?;
-                Ok(Answered::Whole(NodeAnswer::Files(entries)))
+                Ok(CallResult::Reply(ClientReply::Files(entries)))
             }
-            NodeAsk::Stat { alloc, path } => {
+            ClientRequest::Stat { alloc, path } => {
                 let path = path.clone();
                 let file = self.look(*alloc, move |files| files.stat(&path)).await?;
-                Ok(Answered::Whole(NodeAnswer::File(file)))
+                Ok(CallResult::Reply(ClientReply::File(file)))
             }
-            NodeAsk::File { alloc, path, from, limit, follow } => {
+            ClientRequest::File { alloc, path, from, limit, follow } => {
                 let (path, from, limit, follow) = (path.clone(), *from, *limit, *follow);
                 let reader = self.look(*alloc, move |files| files.read(&path, from, limit, follow)).await?;
-                let again = follow.then(|| (self.door.clone(), ask));
-                Ok(Answered::Pieces(follow::pieces(&self.executor, reader, again)))
+                let again = follow.then(|| (self.brain.clone(), ask));
+                Ok(CallResult::Stream(follow::pieces(&self.executor, reader, again)))
             }
             _ => Err(Refusal::new(RefusalKind::Unavailable, "the node granted files where none are read")),
         }
@@ -188,9 +191,9 @@ impl Node {
         alloc: AllocId,
         act: impl FnOnce(&Files) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let dir = self.places.alloc_dir.join(alloc.to_string());
+        let dir = self.dirs.alloc_dir.join(alloc.to_string());
         let look = move || act(&Files::open(&dir).map_err(|e| unreadable(alloc, e))?);
-        aside::unblock(look).await
+        executor::unblock(look).await
     }
 }
 

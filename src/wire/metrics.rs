@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: clocks, and how any of it is written. Names are those of the field without the leading `nomad.`; their
 //! number is bounded by the code that names them: none holds an id. A brain counts in arrays over its own enum of names
-//! (`names!`): adding to a series looks nothing up and allocates nothing. `Measured` is what is published of it.
+//! (`metric_names!`): adding to a series looks nothing up and allocates nothing. `MetricsSnapshot` is what is published of it.
 
 use model::time::{Mono, Span};
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ const WINDOW: Span = Span::seconds(10);
 pub type Name = Cow<'static, str>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Measured {
+pub struct MetricsSnapshot {
     pub gauges: BTreeMap<Name, i64>,
     /// How often something happened.
     pub counters: BTreeMap<Name, Series>,
@@ -24,7 +24,7 @@ pub struct Measured {
 
 /// An enum of metrics: each variant with its name, told once.
 #[macro_export]
-macro_rules! names {
+macro_rules! metric_names {
     ($(#[$about:meta])* $visibility:vis enum $Enum:ident { $($Variant:ident = $name:literal,)+ }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub struct Aggregate {
     pub sum_of_squares: u128,
 }
 
-impl Measured {
+impl MetricsSnapshot {
     pub fn gauge(&mut self, name: impl Into<Name>, value: i64) {
         self.gauges.insert(name.into(), value);
     }

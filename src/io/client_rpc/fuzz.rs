@@ -4,7 +4,7 @@ use super::follow::{CHUNK_BYTES, Source};
 use super::logs::{LogReader, Place};
 use super::scratch::Scratch;
 use std::os::unix::fs::symlink;
-use wire::ask::{Piece, Position};
+use wire::client_rpc::{Position, StreamFrame};
 
 const SECRET: &[u8] = b"what nobody may read";
 
@@ -38,7 +38,7 @@ pub fn logs(bytes: &[u8]) {
     let mut reader = LogReader::open(place, start, false).expect("the directory is there");
     let mut read = 0;
     while let Some(piece) = reader.next().expect("it can be read") {
-        if let Piece::Data { bytes, .. } = piece {
+        if let StreamFrame::Data { bytes, .. } = piece {
             assert!(bytes.len() <= CHUNK_BYTES && bytes.iter().all(|b| *b == b'x'), "nothing leads out");
             read += bytes.len();
         }

@@ -13,7 +13,7 @@ fn id(n: u8) -> AllocId {
     AllocId(Uuid::from_bytes([n; 16]))
 }
 
-fn head(n: u8) -> AllocHead {
+fn head(n: u8) -> AllocRecord {
     let restart = RestartPolicy {
         attempts: 2,
         interval: Span::minutes(30),
@@ -59,11 +59,11 @@ fn head(n: u8) -> AllocHead {
         preempted: vec![],
         no_shutdown_delay: false,
     };
-    AllocHead { assignment, dir_built: false, fate: Fate::Kept, found: None }
+    AllocRecord { assignment, dir_built: false, retention: Retention::Kept, found: None }
 }
 
-fn open(bytes: &Disk) -> (LocalStore, Vec<LocalAlloc>) {
-    LocalStore::open(bytes.clone()).expect("the bytes are sound")
+fn open(bytes: &Disk) -> (ClientStore, Vec<RecoveredAlloc>) {
+    ClientStore::open(bytes.clone()).expect("the bytes are sound")
 }
 
 #[test]
@@ -71,20 +71,20 @@ fn durable_changes_outlive_a_power_cut_and_take_lazy_ones_along() {
     let bytes = Disk::default();
     let (mut store, found) = open(&bytes);
     assert_eq!(found, []);
-    let mut lazy = Writes::default();
+    let mut lazy = WriteBatch::default();
     lazy.put_alloc(&head(1));
     assert!(!store.commit(&lazy).expect("sound").durable());
     assert_eq!(open(&bytes.after_power_cut()).1, []);
 
-    let task = LocalTask { set_up: true, ..LocalTask::default() };
-    let mut durable = Writes::default();
+    let task = TaskRecord { set_up: true, ..TaskRecord::default() };
+    let mut durable = WriteBatch::default();
     durable.put_task(id(1), "web", &task);
     durable.set_ended(id(9), true);
-    durable.must_last();
+    durable.require_durable();
     assert!(store.commit(&durable).expect("sound").durable());
     let (store, found) = open(&bytes.after_power_cut());
     let tasks = [("web".to_string(), task)].into();
-    assert_eq!(found, [LocalAlloc { head: head(1), tasks }]);
+    assert_eq!(found, [RecoveredAlloc { head: head(1), tasks }]);
     assert_eq!(store.ended(), &[id(9)].into());
 }
 
@@ -92,16 +92,16 @@ fn durable_changes_outlive_a_power_cut_and_take_lazy_ones_along() {
 fn what_is_removed_is_gone_and_nothing_costs_nothing() {
     let bytes = Disk::default();
     let (mut store, _) = open(&bytes);
-    let mut writes = Writes::default();
+    let mut writes = WriteBatch::default();
     writes.put_alloc(&head(1));
-    writes.put_task(id(1), "web", &LocalTask::default());
+    writes.put_task(id(1), "web", &TaskRecord::default());
     store.commit(&writes).expect("sound");
-    let mut removal = Writes::default();
+    let mut removal = WriteBatch::default();
     removal.remove(id(1), ["web"].into_iter());
-    removal.must_last();
+    removal.require_durable();
     store.commit(&removal).expect("sound");
     let (syncs, before) = bytes.with(|b| (b.syncs, b.written.clone()));
-    assert!(!store.commit(&Writes::default()).expect("sound").durable());
+    assert!(!store.commit(&WriteBatch::default()).expect("sound").durable());
     assert_eq!(bytes.with(|b| (b.syncs, b.written.clone())), (syncs, before));
     assert_eq!(open(&bytes.after_power_cut()).1, []);
 }
@@ -126,8 +126,8 @@ fn rows_that_cannot_be_read_are_set_aside() {
     tx.commit().expect("sound");
     let (store, found) = open(&bytes.after_power_cut());
     assert_eq!(found.iter().map(|a| a.head.assignment.id).collect::<Vec<_>>(), [id(5)]);
-    assert_eq!(store.set_aside().len(), 5, "{:?}", store.set_aside());
-    assert!(store.set_aside()[3].starts_with("task web of allocation 05050505"));
+    assert_eq!(store.unreadable_rows().len(), 5, "{:?}", store.unreadable_rows());
+    assert!(store.unreadable_rows()[3].starts_with("task web of allocation 05050505"));
 }
 
 #[test]
@@ -138,10 +138,10 @@ fn another_format_is_refused() {
     let newer = (FORMAT + 1).to_be_bytes();
     tx.open_table(ROWS).expect("sound").insert([FORMAT_ROW].as_slice(), newer.as_slice()).expect("sound");
     tx.commit().expect("sound");
-    let refused = LocalStore::open(bytes.after_power_cut()).map(|_| ());
-    assert_eq!(refused, Err(OpenError::Format { found: Some(FORMAT + 1), known: FORMAT }));
+    let refused = ClientStore::open(bytes.after_power_cut()).map(|_| ());
+    assert_eq!(refused, Err(ClientStoreOpenError::Format { found: Some(FORMAT + 1), known: FORMAT }));
     let noise = Disk::new(vec![0x5a; 8192]);
-    assert!(matches!(LocalStore::open(noise), Err(OpenError::Damaged(_))));
+    assert!(matches!(ClientStore::open(noise), Err(ClientStoreOpenError::Damaged(_))));
 }
 
 #[test]
@@ -153,6 +153,6 @@ fn another_table_layout_is_not_an_empty_store() {
     tx.open_table(meta).expect("sound").insert("format", 1).expect("sound");
     tx.commit().expect("sound");
     drop(db);
-    let refused = LocalStore::open(bytes).map(|_| ());
-    assert_eq!(refused, Err(OpenError::Format { found: None, known: FORMAT }));
+    let refused = ClientStore::open(bytes).map(|_| ());
+    assert_eq!(refused, Err(ClientStoreOpenError::Format { found: None, known: FORMAT }));
 }

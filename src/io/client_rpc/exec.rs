@@ -3,9 +3,9 @@
 //! Refuses to know: how its caller is reached. The connection to the keeper is the session: when it is dropped, for whatever
 //! reason, the keeper ends the process.
 
-use crate::aside;
+use crate::executor;
 use crate::keeper::{self, MAX_FDS};
-use crate::keeper_link::{read, write};
+use crate::keeper_connection::{read, write};
 use async_channel::{Receiver, Sender};
 use model::id::RunId;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -21,7 +21,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
-use wire::ask::{SessionInput, SessionOutput};
+use wire::client_rpc::{SessionInput, SessionOutput};
 use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunSpec};
 use wire::record;
 use wire::request::{Refusal, RefusalKind};
@@ -65,7 +65,7 @@ pub async fn start(
         Ok(Begun::Started(keeper, ends)) => {
             let (input, to_process) = async_channel::bounded(QUEUED);
             let (from_process, output) = async_channel::bounded(QUEUED);
-            aside::spawn(executor, carry(keeper, ends, to_process, from_process)).detach();
+            executor::spawn(executor, carry(keeper, ends, to_process, from_process)).detach();
             Ok(Session { input, output })
         }
         Ok(Begun::Refused(why)) => Err(Refusal::new(RefusalKind::Conflict, why)),
@@ -87,11 +87,14 @@ async fn begin(data_dir: PathBuf, exec: Command) -> io::Result<Begun> {
         _ => return Err(io::Error::other("it does not greet as it should")),
     }
     write(&stream, &record::encode(&exec)).await?;
-    let (event, fds) = receive(&stream).await?;
-    match event {
-        Event::SessionStarted => Ok(Begun::Started(stream, Ends::of(fds)?)),
-        Event::Refused { message, .. } => Ok(Begun::Refused(message)),
-        _ => Err(io::Error::other("it answers something else")),
+    loop {
+        let (event, fds) = receive(&stream).await?;
+        match event {
+            Event::SessionStarted => return Ok(Begun::Started(stream, Ends::of(fds)?)),
+            Event::Refused { message, .. } => return Ok(Begun::Refused(message)),
+            // until its session stands, this connection hears of every run
+            _ => {}
+        }
     }
 }
 
@@ -176,7 +179,9 @@ async fn carry(
         None => return,
         Some(Ok(Event::SessionEnded { exit })) => SessionOutput::Exited { code: exit.code() },
         Some(Ok(Event::Refused { message, .. })) => SessionOutput::Failed { why: message },
-        Some(Ok(_)) => SessionOutput::Failed { why: "the keeper says something else".into() },
+        Some(Ok(other)) => {
+            SessionOutput::Failed { why: format!("the keeper ends the session with {other:?}") }
+        }
         Some(Err(e)) => SessionOutput::Failed { why: format!("the keeper is gone: {e}") },
     };
     // a caller that left needs no end
@@ -186,16 +191,27 @@ async fn carry(
 /// The end of the process, once its output has ended too, or was waited for.
 async fn outlive(keeper: &Async<UnixStream>, said: impl Future<Output = ()>) -> io::Result<Event> {
     let mut said = pin!(said);
-    let first = or(async { Some(read(keeper).await) }, async {
+    let mut end = pin!(session_end(keeper));
+    let first = or(async { Some(end.as_mut().await) }, async {
         said.as_mut().await;
         None
     });
-    let Some(end) = first.await else { return read(keeper).await };
+    let Some(ended) = first.await else { return end.await };
     or(said, async {
         Timer::after(LAST_WORDS).await;
     })
     .await;
-    end
+    ended
+}
+
+/// The event that ends the session. An event about a run may have been under way when the session began.
+async fn session_end(keeper: &Async<UnixStream>) -> io::Result<Event> {
+    loop {
+        let event = read(keeper).await?;
+        if matches!(event, Event::SessionEnded { .. } | Event::Refused { .. }) {
+            return Ok(event);
+        }
+    }
 }
 
 /// Until the output ends. A terminal whose last user is gone gives an error.
@@ -230,5 +246,26 @@ async fn feed(stdin: Async<File>, tty: bool, input: &Receiver<SessionInput>) {
         if taken.is_err() {
             stdin = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::task::{Exit, ExitStatus};
+
+    #[test]
+    fn events_of_runs_do_not_end_a_session() {
+        smol::block_on(async {
+            let (ours, theirs) = UnixStream::pair().expect("sockets");
+            let (ours, theirs) = (Async::new(ours).expect("a socket"), Async::new(theirs).expect("a socket"));
+            let exit = Exit { status: ExitStatus::Code(3), oom_killed: false };
+            let of_a_run = Event::Exited { run: RunId::from_random(1), exit, at: model::time::Wall(0) };
+            for event in [of_a_run, Event::SessionEnded { exit }] {
+                write(&theirs, &record::encode(&event)).await.expect("written");
+            }
+            let end = outlive(&ours, async {}).await.expect("an end");
+            assert_eq!(end, Event::SessionEnded { exit });
+        });
     }
 }

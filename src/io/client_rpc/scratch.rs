@@ -5,7 +5,7 @@ use super::follow::Source;
 use std::fs;
 use std::path::{Path, PathBuf};
 #[cfg(test)]
-use wire::ask::Piece;
+use wire::client_rpc::StreamFrame;
 
 /// Removed at its end.
 pub struct Scratch(PathBuf);
@@ -39,7 +39,7 @@ impl Drop for Scratch {
 #[cfg(test)]
 pub fn rest(source: &mut impl Source) -> String {
     let mut out = Vec::new();
-    while let Some(Piece::Data { bytes, .. }) = source.next().expect("it can be read") {
+    while let Some(StreamFrame::Data { bytes, .. }) = source.next().expect("it can be read") {
         out.extend(bytes);
     }
     String::from_utf8(out).expect("text")
