@@ -98,7 +98,12 @@ impl World {
     pub fn stop_all(&mut self, keys: Vec<JobKey>) {
         self.ending = true;
         for job in keys {
-            self.act(WriteRequest::DeregisterJob { job, purge: false, eval_priority: None, hurry: false });
+            self.act(WriteRequest::DeregisterJob {
+                job,
+                purge: false,
+                eval_priority: None,
+                no_shutdown_delay: false,
+            });
         }
     }
 

@@ -132,7 +132,7 @@ fn what_came_alive_meanwhile_stays() {
         Garbage::Nodes(vec![node_id(1)]),
     ] {
         let digest = alone.server.replica.reader().view().unwrap().digest();
-        let order = Collect { garbage, before: Cutoffs::FORCED, tracked_versions: 6, at: AT };
+        let order = CollectGarbageCommand { garbage, before: Cutoffs::FORCED, tracked_versions: 6, at: AT };
         alone.propose(&Command::CollectGarbage(Box::new(order)));
         assert_eq!(alone.view().digest(), digest, "nothing is gone");
     }

@@ -5,7 +5,7 @@
 
 use super::super::family as rows_of_families;
 use super::super::fault::Fault;
-use super::super::tables::{self, JobRow};
+use super::super::tables::JobRow;
 use super::{Reply, Turn};
 use model::eval::Evaluation;
 use model::family::{self, Children};
