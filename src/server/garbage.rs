@@ -93,7 +93,7 @@ impl Collector {
 
     /// One step, if it is due.
     pub fn collect(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
-        if !cx.space_free || !self.due.is_some_and(|due| due <= cx.now) {
+        if !cx.space_free || self.due.is_none_or(|due| due > cx.now) {
             return Ok(());
         }
         let (at, view) = (cx.at, cx.view()?);

@@ -6,10 +6,10 @@ use ::io::disk::Disk;
 use agent::inbox;
 use async_channel::{Receiver, Sender};
 use model::id::NodeId;
-use server::board;
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
-use server::{Config, Server, Turn};
+use server::reservations::Reservations;
+use server::{Config, Server, Turn, worker};
 use state::store::{Options, Reader, Store, StoreFiles};
 use state::wal::WalFile;
 use std::error::Error;
@@ -88,13 +88,23 @@ impl Host {
         let (to_workers, tasks) = async_channel::bounded(inbox::CAPACITY);
         let (says, said) = async_channel::bounded(SAID);
         let (counts, status) = (Arc::new(Counts::default()), Arc::default());
+        let reservations: Arc<Mutex<Reservations>> = Arc::default();
         let mut threads = vec![];
         for _ in 0..workers {
             let (tasks, results, reader, counts) =
                 (tasks.clone(), mail.clone(), reader.clone(), counts.clone());
-            threads.push(thread::spawn(move || work(&tasks, &results, &reader, &counts)));
+            let reservations = reservations.clone();
+            threads.push(thread::spawn(move || work(&tasks, &results, &reservations, &reader, &counts)));
         }
-        let brain = Brain { server, to_workers, says, counts: counts.clone(), status: Arc::clone(&status) };
+        let (counts_of_brain, status_of_brain) = (counts.clone(), Arc::clone(&status));
+        let brain = Brain {
+            server,
+            reservations,
+            to_workers,
+            says,
+            counts: counts_of_brain,
+            status: status_of_brain,
+        };
         threads.push(thread::Builder::new().name("brain".into()).spawn(move || brain.run(&inbox))?);
         Ok(Host { mail, said, counts, reader: looked_at, status, threads })
     }
@@ -114,6 +124,7 @@ impl Host {
 
 struct Brain {
     server: Server,
+    reservations: Arc<Mutex<Reservations>>,
     to_workers: Sender<ScheduleTask>,
     says: Sender<Said>,
     counts: Arc<Counts>,
@@ -131,11 +142,12 @@ impl Brain {
             let work = worked_us().saturating_sub(worked);
             self.counts.longest_work_us.fetch_max(work, Relaxed);
             self.counts.long_work.fetch_add(u64::from(work > LONG_TURN_US), Relaxed);
-            self.obey(turn);
+            self.execute(turn);
         }
     }
 
-    fn obey(&mut self, turn: Turn) {
+    fn execute(&mut self, turn: Turn) {
+        self.reservations.lock().expect("no worker panics").apply(&turn.reservations);
         let created = |c: &&Change| matches!(c, Change::Alloc(alloc) if alloc.for_node);
         self.counts.placed.fetch_add(turn.changes.iter().filter(created).count() as u64, Relaxed);
         self.counts.turns.fetch_add(1, Relaxed);
@@ -165,9 +177,16 @@ fn worked_us() -> u64 {
     told.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0) / 1_000
 }
 
-fn work(tasks: &Receiver<ScheduleTask>, results: &Sender<Input>, reader: &Reader, counts: &Counts) {
+fn work(
+    tasks: &Receiver<ScheduleTask>,
+    results: &Sender<Input>,
+    reservations: &Mutex<Reservations>,
+    reader: &Reader,
+    counts: &Counts,
+) {
     while let Ok(task) = tasks.recv_blocking() {
-        let decision = board::decide(&task, reader).expect("the storage has no fault");
+        let lock = || reservations.lock().expect("no worker panics");
+        let decision = worker::decide(&task, reader, lock).expect("the storage has no fault");
         counts.decisions.fetch_add(1, Relaxed);
         let touched = decision.plan.nodes.len() as u64;
         counts.plans.fetch_add(u64::from(touched > 0), Relaxed);
