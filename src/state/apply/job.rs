@@ -43,7 +43,7 @@ impl Turn<'_> {
         } = order;
         let key = spec.key();
         let index = self.index();
-        if let Some(refusal) = self.namespace_or_pool_refusal(&spec)? {
+        if let Some(refusal) = self.check_namespace_and_pool(&spec)? {
             return Ok(Err(refusal));
         }
         let row = self.job(&key)?.cloned();
@@ -74,7 +74,7 @@ impl Turn<'_> {
     }
 
     /// What the job names has to be there.
-    pub(super) fn namespace_or_pool_refusal(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
+    pub(super) fn check_namespace_and_pool(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
         let refuse = |kind, name: &str| {
             Ok(Some(Refusal::new(RefusalKind::Validation, nonexistent(&spec.id, kind, name))))
         };

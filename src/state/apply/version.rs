@@ -31,7 +31,7 @@ impl Turn<'_> {
             return refuse(format!("Current job has version {current}; enforcing version {enforced}"));
         }
         let spec = must_read_spec(&self.rows, &tables::job_bytes(&key), row.create_index, version)?;
-        if let Some(refusal) = self.namespace_or_pool_refusal(&spec)? {
+        if let Some(refusal) = self.check_namespace_and_pool(&spec)? {
             return Ok(Err(refusal));
         }
         let answer = match self.bring_back(&key, &row, version, &spec, tracked_versions, at)? {
