@@ -139,7 +139,7 @@ fn register_job(
     view: &View,
     cx: &mut Context<'_>,
 ) -> Result<(), Fault> {
-    if let Some(refusal) = namespace_or_pool_refusal(&order.spec, view)? {
+    if let Some(refusal) = check_namespace_and_pool(&order.spec, view)? {
         cx.reply(token, Err(refusal));
         return Ok(());
     }
@@ -191,7 +191,7 @@ fn revert_job(
 ) -> Result<(), Fault> {
     let mut eval = None;
     if let Some(found) = view.job_versions(&job)?.into_iter().find(|v| v.version == version) {
-        if let Some(refusal) = namespace_or_pool_refusal(&found.spec, view)? {
+        if let Some(refusal) = check_namespace_and_pool(&found.spec, view)? {
             cx.reply(token, Err(refusal));
             return Ok(());
         }
@@ -292,7 +292,7 @@ fn new_eval(
 }
 
 /// Names that must exist in this region, and what its namespace allows.
-pub fn namespace_or_pool_refusal(spec: &JobSpec, view: &View) -> Result<Option<Refusal>, Fault> {
+pub fn check_namespace_and_pool(spec: &JobSpec, view: &View) -> Result<Option<Refusal>, Fault> {
     let refuse = |text: String| Ok(Some(Refusal::new(RefusalKind::Validation, text)));
     let Some(namespace) = view.namespace(&spec.namespace)? else {
         return refuse(nonexistent(&spec.id, "namespace", &spec.namespace));

@@ -28,7 +28,7 @@ pub fn plan(view: &View, asked: &JobPlanRequest, at: Wall) -> Result<Result<JobP
     let kinship = |job: &Job| Kinship::of_new(&job.spec, job.submit_time).refuses(spec);
     let unfit = |job: &Arc<Job>| job.spec.job_type.refuses(spec.job_type).or_else(|| kinship(job));
     let unfit = before.as_ref().and_then(unfit);
-    if let Some(refusal) = admission::namespace_or_pool_refusal(spec, view)? {
+    if let Some(refusal) = admission::check_namespace_and_pool(spec, view)? {
         return Ok(Err(refusal));
     }
     if let Some(why) = unfit {
