@@ -6,6 +6,7 @@ use state::fault::Fault;
 use state::store::{Committed, Outcome, Reader, Receipt, Recovered, Store};
 use wire::command::Command;
 use wire::record;
+use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
 
 /// How many applied entries stay in the log for peers that lag behind, and how many more may gather before a compaction.
@@ -44,24 +45,25 @@ impl Held {
     }
 
     fn needs_no_disk(&self) -> bool {
-        self.0.batch.is_empty()
+        !self.0.batch.must_sync()
     }
 }
 
 impl Log {
-    pub fn open(id: u64, store: Store, recovered: Recovered) -> Result<Log, raft::Damaged> {
+    pub fn open(config: raft::Config, store: Store, recovered: Recovered) -> Result<Log, raft::Damaged> {
         let unsaved_members = recovered.conf_state.is_none();
+        let alone = || raft::Members::of_voters([config.id]).encode();
         let compacted = recovered.truncated.map_or(0, |t| t.0);
         let saved = raft::Saved {
             entries: recovered.entries,
             hard_state: recovered.hard_state,
-            conf_state: recovered.conf_state,
+            conf_state: Some(recovered.conf_state.unwrap_or_else(alone)),
             truncated: recovered.truncated,
             applied: recovered.applied,
         };
         let reader = store.reader();
         Ok(Log {
-            raft: raft::Node::open(id, saved)?,
+            raft: raft::Node::open(config, saved)?,
             store,
             reader,
             unsaved_members,
@@ -87,13 +89,17 @@ impl Log {
         self.store.applied()
     }
 
-    pub fn propose(&mut self, command: &Command) -> Result<u64, raft::NotLeader> {
+    pub fn propose(&mut self, command: &Command) -> Result<u64, raft::ProposalRefused> {
         self.raft.propose(record::encode(command))
     }
 
-    /// A raft message from a peer; what is damaged is dropped, as if it had been lost on the way.
+    /// A raft message from a peer; what is refused is dropped, as if it had been lost on the way.
     pub fn receive(&mut self, from: Peer, message: &[u8]) {
-        if let Err(e) = self.raft.receive(message) {
+        let Peer::Server(peer) = from else {
+            tracing::warn!(%from, "dropped a raft message of no server");
+            return;
+        };
+        if let Err(e) = self.raft.receive(peer, message) {
             tracing::warn!(%from, error = %e, "dropped a raft message");
         }
     }
@@ -124,14 +130,14 @@ impl Log {
     }
 
     fn batch(&mut self, batch: &raft::Batch) -> LogBatch {
-        let compact_to = if batch.is_empty() { None } else { self.compaction() };
-        let members = self.unsaved_members && !batch.is_empty();
+        let compact_to = if batch.must_sync() { self.compaction() } else { None };
+        let members = self.unsaved_members && batch.must_sync();
         self.unsaved_members &= !members;
         LogBatch {
             truncate_from: batch.truncate_from,
             entries: batch.entries.clone(),
             hard_state: batch.hard_state.clone(),
-            conf_state: members.then(|| self.raft.conf_state()),
+            conf_state: members.then(|| self.raft.members().encode()),
             compact_to,
         }
     }
@@ -148,5 +154,16 @@ impl Log {
         let term = self.raft.compact(to)?;
         self.compacted = to;
         Some((to, term))
+    }
+}
+
+/// What whoever asked is told of a command that was not proposed.
+pub fn not_proposed(refused: raft::ProposalRefused) -> Refusal {
+    use raft::ProposalRefused as R;
+    match refused {
+        R::NotLeader => Refusal::new(RefusalKind::Unavailable, "No cluster leader"),
+        R::Transferring => Refusal::new(RefusalKind::Unavailable, refused.to_string()),
+        R::TooLarge { .. } => Refusal::new(RefusalKind::Invalid, refused.to_string()),
+        R::TooMuchUncommitted => Refusal::new(RefusalKind::Busy, refused.to_string()),
     }
 }

@@ -206,7 +206,7 @@ impl Server {
     /// Opens a server on what its disk holds. `seed` decides ids and jitter.
     pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Damaged> {
         Ok(Server {
-            log: Log::open(config.id, store, recovered)?,
+            log: Log::open(raft::Config { id: config.id, seed }, store, recovered)?,
             broker: Broker::new(seed),
             blocked: Blocked::default(),
             heartbeats: Heartbeats::new(config.heartbeats, seed),
@@ -419,9 +419,9 @@ impl Server {
                 self.ops.insert(index, op);
                 Some(index)
             }
-            Err(_) => {
+            Err(refused) => {
                 if let Some(token) = op.asked() {
-                    self.reply(token, Err(Refusal::new(RefusalKind::Unavailable, "No cluster leader")));
+                    self.reply(token, Err(log::not_proposed(refused)));
                 }
                 None
             }
