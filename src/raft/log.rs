@@ -2,13 +2,14 @@
 //! what it is given was made durable by the caller.
 
 use super::members::Members;
-use super::outgoing::MAX_ENTRIES_PER_READ;
 use super::record::{Damaged, decode_entry, decode_hard_state};
 use super::snapshot::Snapshot;
 use raft_engine::eraftpb::{Entry, HardState, Snapshot as EngineSnapshot};
 use raft_engine::{Error, GetEntriesContext, RaftState, Storage, StorageError};
 use std::collections::VecDeque;
 
+/// What one message takes from the log, and what may be proposed in one turn where others have to get it.
+pub const MAX_ENTRIES_PER_READ: usize = 1024;
 /// What an entry takes in memory beside its data.
 const ENTRY_OVERHEAD_BYTES: usize = 64;
 

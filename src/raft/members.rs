@@ -3,11 +3,10 @@
 //!
 //! Refuses to know what a member is besides a number, and what the bytes say that a change carries.
 
-use super::log::Log;
 use super::record::{self, Damaged};
 use super::{MAX_ENTRY_BYTES, Node};
 use raft_engine::eraftpb::{ConfChangeType, ConfState};
-use raft_engine::{ProgressState, Raft};
+use raft_engine::{ProgressState, Raft, Storage};
 use std::fmt;
 
 /// Voters and learners together.
@@ -202,7 +201,10 @@ impl Node {
 }
 
 /// Applies the change. `None`: it is impossible for these members, so that it changes nothing, on every replica alike.
-pub(super) fn apply(raft: &mut Raft<Log>, change: &raft_engine::eraftpb::ConfChangeV2) -> Option<Members> {
+pub(super) fn apply<S: Storage>(
+    raft: &mut Raft<S>,
+    change: &raft_engine::eraftpb::ConfChangeV2,
+) -> Option<Members> {
     let members = Members::from_engine(&raft.apply_conf_change(change).ok()?);
     // the engine goes on leading, and panics at the next commit
     if raft.state == raft_engine::StateRole::Leader && !members.voters.contains(&raft.id) {

@@ -17,8 +17,8 @@ mod snapshot;
 mod tests;
 
 use election::{ELECTION_TICKS, HEARTBEAT_TICKS, Timeouts};
-use log::Log;
-use outgoing::{MAX_BYTES_PER_MESSAGE, MAX_ENTRIES_PER_READ, MAX_INFLIGHT_MESSAGES, Windows};
+use log::{Log, MAX_ENTRIES_PER_READ};
+use outgoing::{MAX_BYTES_PER_MESSAGE, MAX_INFLIGHT_MESSAGES, Windows};
 use raft_engine::eraftpb::{Entry, EntryType, HardState};
 use raft_engine::{RawNode, StateRole, Storage};
 use reads::Reads;

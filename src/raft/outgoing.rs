@@ -3,7 +3,7 @@
 //! Refuses to know links. What does not fit is dropped, as if it had been lost: the engine then probes the member and sends
 //! again what it lacks.
 
-use super::log::Log;
+use super::log::{Log, MAX_ENTRIES_PER_READ};
 use super::record;
 use raft_engine::eraftpb::{Message, MessageType};
 use raft_engine::{ProgressState, RawNode};
@@ -17,7 +17,6 @@ pub const MAX_INFLIGHT_BYTES: usize = 4 << 20;
 pub const MAX_BYTES_PER_MESSAGE: u64 = 256 << 10;
 /// What comes from storage, and what is proposed in one turn on top of it.
 pub const MAX_ENTRIES_PER_MESSAGE: usize = 2 * MAX_ENTRIES_PER_READ;
-pub const MAX_ENTRIES_PER_READ: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outbound {

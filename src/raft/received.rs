@@ -8,6 +8,7 @@ use super::log::Log;
 use super::members::Members;
 use super::outgoing::MAX_ENTRIES_PER_MESSAGE;
 use super::reads;
+use super::record::Unreadable;
 use super::{MAX_ENTRY_BYTES, record};
 use raft_engine::eraftpb::{Entry, Message, MessageType, Snapshot};
 use raft_engine::{Raft, StateRole};
@@ -67,6 +68,15 @@ pub enum Refused {
     Busy,
 }
 
+impl From<Unreadable> for Refused {
+    fn from(unreadable: Unreadable) -> Refused {
+        match unreadable {
+            Unreadable::Version { found, known } => Refused::Version { found, known },
+            Unreadable::Malformed(why) => Refused::Malformed(why),
+        }
+    }
+}
+
 /// A message in the light of what the replica knows.
 pub struct Check<'a> {
     pub raft: &'a Raft<Log>,
@@ -80,7 +90,7 @@ impl Check<'_> {
         if bytes.len() > MAX_MESSAGE_BYTES {
             return Err(Refused::TooLong { bytes: bytes.len() });
         }
-        let message = record::decode_message(bytes)?;
+        let message = record::decode_message(bytes).map_err(Refused::from)?;
         self.addresses(&message)?;
         self.sender(&message)?;
         self.shape(&message)?;

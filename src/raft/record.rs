@@ -4,7 +4,6 @@
 //! a version already, so that it has none of its own.
 
 use super::MAX_ENTRY_BYTES;
-use super::received::Refused;
 use raft_engine::eraftpb::{ConfChangeType, ConfChangeV2, Entry, EntryType, HardState, Message};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -29,6 +28,13 @@ impl fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
+/// Bytes that are no message of this build's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    Version { found: u8, known: u8 },
+    Malformed(String),
+}
+
 pub fn encoded(value: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(value).expect("messages, entries and states are plain structs, which can be encoded")
 }
@@ -46,11 +52,11 @@ pub fn encode_message(message: &Message) -> Vec<u8> {
     postcard::to_extend(message, vec![MESSAGE_VERSION]).expect("a message is a plain struct")
 }
 
-pub fn decode_message(bytes: &[u8]) -> Result<Message, Refused> {
+pub fn decode_message(bytes: &[u8]) -> Result<Message, Unreadable> {
     match bytes.split_first() {
-        Some((&MESSAGE_VERSION, body)) => decoded("message", body).map_err(|e| Refused::Malformed(e.0)),
-        Some((&found, _)) => Err(Refused::Version { found, known: MESSAGE_VERSION }),
-        None => Err(Refused::Malformed("message: no bytes".into())),
+        Some((&MESSAGE_VERSION, body)) => decoded("message", body).map_err(|e| Unreadable::Malformed(e.0)),
+        Some((&found, _)) => Err(Unreadable::Version { found, known: MESSAGE_VERSION }),
+        None => Err(Unreadable::Malformed("message: no bytes".into())),
     }
 }
 

@@ -117,10 +117,17 @@ impl Log {
         let step = if held.needs_no_disk() { held.0 } else { held.open(&self.store.append(&batch)?) };
         let released = self.raft.persisted(step);
         messages.extend(released.messages);
+        let members = |c: &raft::CommittedEntry| c.conf_state.as_ref().map(raft::Members::encode);
+        let conf_states: Vec<_> = released.committed.iter().map(members).collect();
         let entries: Vec<_> = released
             .committed
             .iter()
-            .map(|c| Committed { index: c.index, command: c.data.as_deref() })
+            .zip(&conf_states)
+            .map(|(c, conf_state)| Committed {
+                index: c.index,
+                command: c.data.as_deref(),
+                conf_state: conf_state.as_deref(),
+            })
             .collect();
         let applied = !entries.is_empty();
         self.last_applied_term = released.committed.last().map_or(self.last_applied_term, |c| c.term);

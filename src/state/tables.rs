@@ -28,6 +28,8 @@ pub(super) const FORMAT: u32 = 1;
 /// Keys of `BOOK`.
 pub(super) const BOOK_FORMAT: &[u8] = b"format";
 pub(super) const BOOK_APPLIED: &[u8] = b"applied";
+/// Beside `BOOK_APPLIED`, in one commit: who the members are as of that index.
+pub(super) const BOOK_MEMBERS: &[u8] = b"members";
 
 /// The kinds of rows. A key is the kind's byte and what the comment says; numbers are big endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -396,8 +398,15 @@ pub(super) struct Applied {
     pub tables: [u64; 8],
 }
 
+/// The members of the region, as raft encodes them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StoredMembers {
+    pub conf_state: Vec<u8>,
+}
+
 wire::records! {
     Applied = "applied index" 1;
+    StoredMembers = "members" 1;
     JobRow = "job row" 1;
     Described = "node description" 1;
     NodeRow = "node row" 1;

@@ -1,7 +1,8 @@
 //! Bounds: of proposals, of messages, of what is under way; and what may leave before it is durable.
 
 use super::cluster::Cluster;
-use crate::outgoing::{MAX_ENTRIES_PER_MESSAGE, MAX_ENTRIES_PER_READ, MAX_INFLIGHT_BYTES};
+use crate::log::MAX_ENTRIES_PER_READ;
+use crate::outgoing::{MAX_ENTRIES_PER_MESSAGE, MAX_INFLIGHT_BYTES};
 use crate::record::decode_message;
 use crate::{MAX_ENTRY_BYTES, MAX_MESSAGE_BYTES, Outbound, ProposalRefused as R};
 use raft_engine::eraftpb::{Message, MessageType};

@@ -114,6 +114,7 @@ fn rows_are_written_and_read_as_ever() {
         last_drain: None,
     };
     opens_as(node, "0102016404010107436c7573746572016d01016b01760209010203040000");
+    opens_as(StoredMembers { conf_state: vec![1, 1, 0, 0, 0, 0] }, "0106010100000000");
     opens_as(
         Region { id: Uuid::from_bytes([7; 16]), created: Wall(1) },
         "010707070707070707070707070707070702",
