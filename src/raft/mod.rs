@@ -44,7 +44,7 @@ const MAX_COMMITTED_BYTES_PER_STEP: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     pub id: u64,
-    /// Of the election timeouts, and of what tells this run's reads from an earlier one's. Another one at each start.
+    /// Decides the election timeouts, and what tells this run's reads from an earlier one's. Another one at each start.
     pub seed: u64,
 }
 

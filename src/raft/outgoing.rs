@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const MAX_INFLIGHT_MESSAGES: usize = 64;
 /// Bytes of entries under way to one member, but for one entry that is larger.
 pub const MAX_INFLIGHT_BYTES: usize = 4 << 20;
-/// Of entries, but for one that is larger.
+/// Bytes of entries in one message, but for one entry that is larger.
 pub const MAX_BYTES_PER_MESSAGE: u64 = 256 << 10;
 /// What comes from storage, and what is proposed in one turn on top of it.
 pub const MAX_ENTRIES_PER_MESSAGE: usize = 2 * MAX_ENTRIES_PER_READ;

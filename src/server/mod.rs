@@ -65,7 +65,7 @@ use watches::Watches;
 use wire::change::Change;
 use wire::command::Command;
 use wire::event::Events;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Done, Refusal};
 use wire::rpc::Peer;
 use wire::status::{LogStatus, ServerStatus};
 
