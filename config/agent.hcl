@@ -39,6 +39,7 @@ log_level = "INFO"
 
 ports {
   http = 4646
+  # rpc = 4647
 }
 
 # Addresses of their own for the HTTP API, separated by spaces; without them, bind_addr.
@@ -46,9 +47,11 @@ ports {
 #   http = "127.0.0.1"
 # }
 
-# What others are told to reach the API at, with or without a port; without it, the first address that is listened on.
+# What others are told to reach the API at, with or without a port; without it, the first address that is listened on. rpc: the
+# server's address as members, the leader and the Raft configuration show it; nothing listens there while a region has one server.
 # advertise {
 #   http = "board-1.local:4646"
+#   rpc  = "board-1.local:4647"
 # }
 
 # Open connections of one address that is not this machine's own; 0 is no limit.
@@ -250,7 +253,7 @@ plugin "raw_exec" {
 #
 # Known, and without effect here, as a warning says:
 #   acl.policy_ttl, acl.replication_token, acl.role_ttl, acl.token_max_expiration_ttl,
-#   acl.token_min_expiration_ttl, acl.token_ttl, addresses.rpc, addresses.serf, advertise.rpc, advertise.serf,
+#   acl.token_min_expiration_ttl, acl.token_ttl, addresses.rpc, addresses.serf, advertise.serf,
 #   audit, autopilot, client.alloc_mounts_dir, client.artifact, client.bind_wildcard_default_host_network,
 #   client.bridge_network_hairpin_mode, client.bridge_network_name, client.bridge_network_subnet,
 #   client.bridge_network_subnet_ipv6, client.chroot_env, client.client_max_port, client.client_min_port,
@@ -261,7 +264,7 @@ plugin "raw_exec" {
 #   disable_anonymous_signature, disable_update_check, eventlog, keyring.aead.active, keyring.aead.config,
 #   keyring.aead.name, leave_on_interrupt, leave_on_terminate, limits.https_handshake_timeout,
 #   limits.rpc_handshake_timeout, limits.rpc_max_conns_per_client, plugin.raw_exec.args,
-#   plugin.raw_exec.config.no_cgroups, plugin_dir, ports.rpc, ports.serf, reporting, rpc, sentinel,
+#   plugin.raw_exec.config.no_cgroups, plugin_dir, ports.serf, reporting, rpc, sentinel,
 #   server.acl_token_gc_threshold, server.authoritative_region, server.client_introduction.default_identity_ttl,
 #   server.client_introduction.max_identity_ttl, server.csi_plugin_gc_threshold,
 #   server.csi_volume_claim_gc_interval, server.csi_volume_claim_gc_threshold,

@@ -9,7 +9,6 @@ use model::id::{NodeId, NodeSecret};
 use model::node::NodeInfo;
 use model::resources::Amount;
 use model::time::Wall;
-use std::net::SocketAddr;
 use std::path::Path;
 
 pub type NodeCredentials = (NodeId, NodeSecret);
@@ -17,7 +16,6 @@ pub type NodeCredentials = (NodeId, NodeSecret);
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub fn agent_info(config: &Config, settings: &Settings, data_dir: &Path) -> AgentInfo {
-    let rpc = config.http.addresses.first().map(|ip| SocketAddr::new(*ip, RPC_PORT));
     AgentInfo {
         name: config.name.clone(),
         region: config.region.clone(),
@@ -27,7 +25,7 @@ pub fn agent_info(config: &Config, settings: &Settings, data_dir: &Path) -> Agen
         compatible_version: fingerprint::COMPATIBLE_VERSION.to_string(),
         bind_addr: config.bind_addr.to_string(),
         http_addr: config.http.advertised(),
-        rpc_addr: rpc.map(|a| a.to_string()).unwrap_or_default(),
+        rpc_addr: config.advertised_rpc(),
         data_dir: data_dir.display().to_string(),
         config: shown(settings),
         log_level: config.log.level.name().to_string(),
@@ -75,9 +73,6 @@ fn host_network((name, network): &(String, HostNetwork)) -> interfaces::HostNetw
         reserved_ports: network.reserved_ports.clone(),
     }
 }
-
-/// Where servers will meet, once there are several.
-const RPC_PORT: u16 = 4647;
 
 /// Looks at the machine: to be called off the main thread.
 pub fn node_info(config: &Config, alloc_dir: &Path, node: NodeCredentials) -> NodeInfo {

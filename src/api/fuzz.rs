@@ -176,6 +176,7 @@ impl World {
             status: &self.status,
             agent: &self.agent,
             zones: |_| None,
+            threads: || None,
             client: Some(&self.client),
             now: NOW,
             seed: 3,

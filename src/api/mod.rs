@@ -59,6 +59,8 @@ pub struct RequestContext<'a> {
     pub status: &'a ServerStatus,
     pub agent: &'a AgentInfo,
     pub zones: Zones,
+    /// How many threads the process has; `None` where that cannot be found out.
+    pub threads: fn() -> Option<u64>,
     /// `None` when this agent runs no node.
     pub client: Option<&'a ClientReport>,
     pub now: Mono,
@@ -210,7 +212,11 @@ fn step(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> Result
     if let Handler::NotBuilt(name) = route.handler {
         return Err(Response::not_supported(name));
     }
-    let query = Query::new(request.parameters().map_err(bad)?)?;
+    let parameters = request.parameters().map_err(bad)?;
+    if route.kind == RouteKind::EventStream {
+        events::check_index(&parameters)?;
+    }
+    let query = Query::new(parameters)?;
     query.check_region(&ctx.agent.region)?;
     if query.filter.is_some() && route.kind != RouteKind::List {
         return Err(Response::text(400, "a filter is for lists: this request has none to choose from"));

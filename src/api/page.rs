@@ -119,7 +119,7 @@ pub fn full_id<Id: FromStr>(what: &str, text: &str) -> Result<Id, Response> {
     text.parse().map_err(|_| {
         let sentence =
             format!("{what} lookup failed: {text:?} is not a full id of 36 characters; list with ?prefix=");
-        Response::text(500, sentence)
+        Response::text(400, sentence)
     })
 }
 
@@ -211,6 +211,6 @@ mod tests {
         }
         assert_eq!(id_prefix("alloc", "xy").map_err(|r| r.status), Err(400));
         assert_eq!(hex_digits(&"a".repeat(33)), None);
-        assert_eq!(full_id::<EvalId>("eval", "0123").unwrap_err().status, 500);
+        assert_eq!(full_id::<EvalId>("eval", "0123").unwrap_err().status, 400);
     }
 }

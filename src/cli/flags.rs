@@ -274,6 +274,11 @@ fn unknown(command: &CommandInfoWithArgs, globals: &[GlobalFlag], name: &str) ->
     FlagError::Unknown { flag: name.to_string(), nearest: nearest(name, known).map(str::to_string) }
 }
 
+/// argh's words on a value that its flag does not take, in the house's spelling; `None` when it says something else.
+pub fn wrong_value(argh_text: &str) -> Option<String> {
+    argh_text.strip_prefix("Error parsing option '--").map(|rest| format!("Error parsing option '-{rest}"))
+}
+
 /// argh's help text in the house's spelling: one dash, and the global flags at the end.
 pub fn help_text(argh_text: &str, networked: bool) -> String {
     let mut out = String::new();

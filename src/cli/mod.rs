@@ -16,6 +16,7 @@ mod frames;
 mod http;
 mod job;
 mod node;
+mod numbers;
 mod operator;
 mod output;
 mod render;
@@ -125,8 +126,9 @@ fn no_command(args: &[String], words: &[&str]) -> EarlyEnd {
 fn overview(group: &str) -> String {
     let inside =
         |c: &&Command| group.is_empty() || c.name.split(' ').next() == Some(group) && c.name != group;
-    let lines: String =
-        COMMANDS.iter().filter(inside).map(|c| format!("  {:<16}{}\n", c.name, c.about)).collect();
+    let width = COMMANDS.iter().filter(inside).map(|c| c.name.len()).max().unwrap_or(0);
+    let line = |c: &Command| format!("  {:<width$}  {}\n", c.name, c.about);
+    let lines: String = COMMANDS.iter().filter(inside).map(line).collect();
     if lines.is_empty() {
         return lines;
     }
@@ -150,10 +152,18 @@ fn prepare(command: &Command, args: &[String], env: Env<'_>) -> Result<Prepared,
         return Err(EarlyEnd::Help(help()));
     }
     let words: Vec<&str> = split.args.iter().map(String::as_str).collect();
-    let run = (command.parse)(&[&name], &words).map_err(|e| usage(e.output.trim_end().to_string()))?;
+    let refused = |text: &str| match flags::wrong_value(text) {
+        Some(why) => EarlyEnd::Wrong(format!("{why}\n{}", more_help(command)), command.failure),
+        None => usage(text.to_string()),
+    };
+    let run = (command.parse)(&[&name], &words).map_err(|e| refused(e.output.trim_end()))?;
     let settings =
         Settings::new(&split.globals, env).map_err(|text| EarlyEnd::Wrong(text, command.failure))?;
     Ok(Prepared { settings, run })
+}
+
+fn more_help(command: &Command) -> String {
+    format!("For additional help try \"drover {} -h\"", command.name)
 }
 
 fn finish(command: &Command, settings: &Settings, outcome: CommandResult<ExitCode>) -> ExitCode {
@@ -164,7 +174,7 @@ fn finish(command: &Command, settings: &Settings, outcome: CommandResult<ExitCod
             let out = Output::new(settings);
             out.error(&text);
             if hint {
-                out.stderr_line(&format!("For additional help try \"drover {} -h\"", command.name));
+                out.stderr_line(&more_help(command));
             }
             ExitCode::from(command.failure)
         }

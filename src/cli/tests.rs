@@ -157,3 +157,65 @@ fn no_command_is_both_built_and_not() {
         assert!(!NOT_SUPPORTED.contains(&command.name), "{}", command.name);
     }
 }
+
+#[test]
+fn lists_of_commands_keep_names_apart_from_what_they_do() {
+    let groups = COMMANDS.iter().filter_map(|c| c.name.split_once(' ')).map(|(group, _)| group);
+    for group in groups.chain([""]) {
+        let list = overview(group);
+        for command in
+            COMMANDS.iter().filter(|c| group.is_empty() || c.name.starts_with(&format!("{group} ")))
+        {
+            let line = list.lines().find(|l| l.trim_start().starts_with(&format!("{}  ", command.name)));
+            assert!(
+                line.is_some_and(|l| l.ends_with(&format!("  {}", command.about))),
+                "{}: {list}",
+                command.name
+            );
+        }
+        let columns: std::collections::BTreeSet<usize> = list
+            .lines()
+            .filter_map(|line| line.strip_prefix("  "))
+            .filter_map(|line| line.find("  ").map(|end| line.len() - line[end..].trim_start().len()))
+            .collect();
+        assert_eq!(columns.len(), 1, "one column: {list}");
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_told_the_range() {
+    let numeric = |f: &&argh::FlagInfo<'_>| {
+        let name = f.long.trim_start_matches('-');
+        matches!(name, "n" | "c" | "version" | "diff-version" | "priority" | "eval-priority" | "per-page")
+            || matches!(name, "check-index" | "bootstrap-expect" | "node-limit-for-feasibility-checks")
+    };
+    let mut asked = 0;
+    for command in COMMANDS {
+        for flag in (command.info)().flags.iter().filter(numeric) {
+            let name = flag.long.trim_start_matches('-');
+            for value in ["x", "1.5", "-99999999999999999999", "99999999999999999999"] {
+                let line = format!("-{name}={value}");
+                let Err(EarlyEnd::Wrong(told, code)) = prepare(command, &words(&line), &|_| None) else {
+                    panic!("{} {line}: accepted", command.name)
+                };
+                let why =
+                    format!("Error parsing option '-{name}' with value '{value}': it must be a whole number");
+                assert!(told.starts_with(&why) && !told.contains("Usage:"), "{}: {told}", command.name);
+                assert_eq!((told.lines().count(), code), (2, command.failure), "{told}");
+            }
+            asked += 1;
+        }
+    }
+    assert_eq!(asked, 21);
+    for command in ["job run", "job stop"] {
+        let command = COMMANDS.iter().find(|c| c.name == command).unwrap();
+        for value in ["0", "101", "500"] {
+            let line = format!("-eval-priority {value} x");
+            let Err(EarlyEnd::Wrong(told, _)) = prepare(command, &words(&line), &|_| None) else {
+                panic!("{line}")
+            };
+            assert!(told.contains("it must be a whole number between 1 and 100"), "{told}");
+        }
+        assert!(prepare(command, &words("-eval-priority 100 x"), &|_| None).is_ok());
+    }
+}

@@ -157,6 +157,15 @@ fn disk(dir: &Path) -> Option<DiskMetrics> {
 /// Ticks in a second of processor time, as the kernel counts them for programs on every machine that drover is built for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// How many threads this process has.
+pub fn threads() -> Option<u64> {
+    thread_count(&read("/proc/self/status"))
+}
+
+fn thread_count(status: &str) -> Option<u64> {
+    field_values(status, "Threads").next().and_then(|n| n.trim().parse().ok())
+}
+
 /// proc(5): `status` has fields by name; in `stat` they come after the name in brackets, which may hold anything.
 fn process(status: &str, stat: &str) -> ProcessMetrics {
     let kib =
@@ -171,7 +180,7 @@ fn process(status: &str, stat: &str) -> ProcessMetrics {
         virtual_memory_bytes: kib("VmSize").map(|n| n * 1024),
         cpu_seconds: used,
         open_fds: fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as u64),
-        threads: field_values(status, "Threads").next().and_then(|n| n.trim().parse().ok()),
+        threads: thread_count(status),
     }
 }
 
@@ -207,6 +216,7 @@ mod tests {
     #[test]
     fn this_machine_has_stats() {
         let seen = HostStatsCollector::new(std::env::temp_dir()).collect();
+        assert!(threads().is_some_and(|n| n > 0));
         assert!(seen.memory.is_some_and(|m| m.total_bytes > m.free_bytes), "{seen:?}");
         assert!(seen.process.resident_memory_bytes.is_some_and(|b| b > 1 << 20), "{seen:?}");
         assert!(seen.disks.iter().all(|d| d.size_bytes > 0 && d.used_percent <= 100.0), "{seen:?}");

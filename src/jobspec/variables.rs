@@ -27,6 +27,8 @@ struct Declared {
     default: Option<Value>,
     /// Where the default is written.
     default_at: Range<usize>,
+    /// A default or a value was there and is wrong, which has been reported: without another one, it is not called unset.
+    refused: bool,
     validations: Vec<Validation>,
 }
 
@@ -72,8 +74,8 @@ impl<'a> Variables<'a> {
                     let kind = Type::of(&default);
                     let raw = matches!(kind, Type::Text | Type::Number);
                     let (default, default_at) = (Some(default), a.value.span());
-                    let declared =
-                        Declared { at: a.name_at, kind, raw, default, default_at, validations: vec![] };
+                    let (at, refused, validations) = (a.name_at, false, vec![]);
+                    let declared = Declared { at, kind, raw, default, default_at, refused, validations };
                     self.add(a.name, declared);
                 }
                 Err(d) => self.diagnostics.push(d),
@@ -100,6 +102,7 @@ impl<'a> Variables<'a> {
             raw: true,
             default: None,
             default_at: label.at.clone(),
+            refused: false,
             validations: vec![],
         };
         let mut typed = false;
@@ -115,7 +118,10 @@ impl<'a> Variables<'a> {
                 },
                 "default" => match self.evaluator.value(&a.value, &Scope::EMPTY) {
                     Ok(v) => (declared.default, declared.default_at) = (Some(v), a.value.span()),
-                    Err(d) => self.diagnostics.push(d),
+                    Err(d) => {
+                        declared.refused = true;
+                        self.diagnostics.push(d);
+                    }
                 },
                 "description" | "sensitive" => {}
                 other => {
@@ -146,7 +152,10 @@ impl<'a> Variables<'a> {
         }
         match declared.kind.convert(default) {
             Ok(v) => declared.default = Some(v),
-            Err(why) => self.fail(declared.default_at.clone(), "Invalid default value for variable", why),
+            Err(why) => {
+                declared.refused = true;
+                self.fail(declared.default_at.clone(), "Invalid default value for variable", why);
+            }
         }
     }
 
@@ -216,6 +225,7 @@ impl<'a> Variables<'a> {
             let (value, from) = match (given.remove(&name), &declared.default) {
                 (Some(v), _) => v,
                 (None, Some(v)) => (v.clone(), DEFAULT),
+                (None, None) if declared.refused => continue,
                 (None, None) => {
                     let detail = format!(
                         "it has no default: give it a value with -var {name}=..., a variable file or NOMAD_VAR_{name}"
@@ -247,7 +257,7 @@ impl<'a> Variables<'a> {
         from: &'static str,
         given: &mut BTreeMap<String, (Value, &'static str)>,
     ) {
-        let Some(declared) = self.declared.get(name) else { return };
+        let Some(declared) = self.declared.get_mut(name) else { return };
         let file = format!("<{from} {name}>");
         let value = if declared.raw {
             Ok(Value::String(text.to_string()))
@@ -262,7 +272,10 @@ impl<'a> Variables<'a> {
             Ok(v) => {
                 given.insert(name.to_string(), (v, from));
             }
-            Err(d) => self.diagnostics.push(d),
+            Err(d) => {
+                declared.refused = true;
+                self.diagnostics.push(d);
+            }
         }
     }
 
@@ -290,7 +303,7 @@ impl<'a> Variables<'a> {
             if self.diagnostics.is_full() {
                 return;
             }
-            let Some(declared) = self.declared.get(&a.name) else {
+            let Some(declared) = self.declared.get_mut(&a.name) else {
                 let detail = self.undeclared(&a.name);
                 self.complain(strict, Diagnostic::at(source, a.name_at, "Undefined variable", detail));
                 continue;
@@ -304,7 +317,10 @@ impl<'a> Variables<'a> {
                 Ok(v) => {
                     given.insert(a.name, (v, "variable file"));
                 }
-                Err(d) => self.diagnostics.push(d),
+                Err(d) => {
+                    declared.refused = true;
+                    self.diagnostics.push(d);
+                }
             }
         }
     }

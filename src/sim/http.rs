@@ -56,6 +56,7 @@ impl World {
             reader: &reader,
             status: &status,
             agent,
+            threads: || None,
             zones: super::launches::zone,
             client: None,
             now: self.now,

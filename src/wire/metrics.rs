@@ -111,17 +111,31 @@ impl Sample {
                 1 => ([self.series.current, Aggregate::default()], &[&self.current]),
                 _ => return None,
             };
-        let all = aggregates[0].plus(aggregates[1]);
-        let rank = (q * all.count as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        for bucket in 0..BUCKETS {
-            seen += spreads.iter().map(|s| s.count(bucket)).sum::<u64>();
-            if seen >= rank {
-                return Some(middle(bucket).clamp(all.min as f64, all.max as f64));
-            }
-        }
-        None
+        quantile(q, aggregates[0].plus(aggregates[1]), spreads)
     }
+
+    /// The same of the last window that is over at `now`, which `Series::last` is of.
+    pub fn last_quantile(&self, q: f64, now: Mono) -> Option<f64> {
+        let spread = match window(now).checked_sub(self.series.window) {
+            Some(0) => &self.previous,
+            Some(1) => &self.current,
+            _ => return None,
+        };
+        quantile(q, self.series.last(now), &[spread])
+    }
+}
+
+/// `all`: what is counted in these spreads together.
+fn quantile(q: f64, all: Aggregate, spreads: &[&Spread]) -> Option<f64> {
+    let rank = (q * all.count as f64).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    for bucket in 0..BUCKETS {
+        seen += spreads.iter().map(|s| s.count(bucket)).sum::<u64>();
+        if seen >= rank {
+            return Some(middle(bucket).clamp(all.min as f64, all.max as f64));
+        }
+    }
+    None
 }
 
 impl Spread {
@@ -286,7 +300,11 @@ mod tests {
             let found = sample.quantile(q, at(2)).unwrap() / 1e6;
             assert!((found - millis).abs() <= millis * 0.03, "{q}: {found} ms");
         }
+        assert_eq!(sample.last_quantile(0.5, at(2)), None, "its window is not over");
+        let last = |sample: &Sample, q| sample.last_quantile(q, at(12)).unwrap();
+        assert_eq!(last(&sample, 0.9), sample.quantile(0.9, at(2)).unwrap(), "it is over");
         sample.add(Span::seconds(1), at(11));
+        assert!(last(&sample, 1.0) < 0.2e9, "the present window is left out");
         assert!(sample.quantile(1.0, at(12)).unwrap() > 0.9e9, "the newest counts");
         assert!(sample.quantile(0.5, at(12)).unwrap() < 60e6, "the last window counts, too");
         assert_eq!(sample.quantile(0.5, at(25)), Some(1e9), "the first window is over");

@@ -129,7 +129,7 @@ fn half_a_request_holds_up_nobody() {
         "",
         "GET",
         "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n",
-        "PUT /v1/jobs HTTP/1.1\r\nContent-Length: 100\r\n\r\n{",
+        "PUT /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
     ] {
         for _ in 0..20 {
             let mut stream = TcpStream::connect(("127.0.0.1", node.port)).expect("a connection");

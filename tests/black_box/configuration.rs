@@ -52,6 +52,23 @@ fn node_shown(node: &Node) -> Value {
 }
 
 #[test]
+fn the_servers_address_is_shown_as_it_is_configured() {
+    let node = configured("ports { rpc = 24647 }");
+    let shown = |node: &Node, target: &str| node.get(target).json().to_string();
+    wait::until("the node has a server", || {
+        shown(&node, "/v1/agent/self").contains(r#""known_servers":"127.0.0.1:24647""#).then_some(())
+    });
+    for target in
+        ["/v1/status/leader", "/v1/status/peers", "/v1/agent/servers", "/v1/operator/raft/configuration"]
+    {
+        assert!(shown(&node, target).contains("127.0.0.1:24647"), "{target}: {}", shown(&node, target));
+    }
+    assert_eq!(node.get("/v1/agent/members").json()["Members"][0]["Port"], 24_647);
+    let told = configured(r#"advertise { rpc = "board-7.local:9" }"#);
+    assert_eq!(told.get("/v1/status/leader").json(), "board-7.local:9");
+}
+
+#[test]
 fn what_is_configured_is_what_the_agent_is() {
     let node = configured(KEYS);
     let shown = wait::until("the node is described", || {

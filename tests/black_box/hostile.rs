@@ -36,10 +36,10 @@ fn malformed_requests_are_answered_with_a_4xx_or_closed() {
         ("PUT /v1/jobs HTTP/1.1\r\nContent-Length: -1\r\n\r\n".into(), "400"),
         ("PUT /v1/jobs HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n12345".into(), "400"),
         (
-            "PUT /v1/jobs HTTP/1.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".into(),
+            "PUT /v1/jobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".into(),
             "400",
         ),
-        (format!("GET /v1/jobs?{} HTTP/1.1\r\nConnection: close\r\n\r\n", "a".repeat(20_000)), "400"),
+        (format!("GET /v1/jobs?{} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "a".repeat(20_000)), "400"),
         (format!("GET /v1/jobs HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(1 << 20)), "431"),
     ] {
         let begin = Instant::now();

@@ -41,6 +41,8 @@ fn an_older_version_comes_back_and_what_cannot_is_told() {
     ] {
         node.drover(&["job", "revert", "web", version]).fails(1, why);
     }
+    let unknown = node.put("/v1/job/web/revert", &json!({"JobID": "web", "JobVersion": 7}));
+    assert_eq!(unknown.status, 500, "as Nomad answers it");
     node.drover(&["job", "revert", "web"]).fails(1, "takes two arguments");
     node.drover(&["job", "revert", "nosuch", "0"]).fails(1, "No job(s) with prefix or ID \"nosuch\" found");
     let detached = node.drover(&["job", "revert", "-detach", "web", "1"]);

@@ -65,6 +65,10 @@ fn to_minus_one_is_answered_as_the_hosts_port() {
     let alloc = node.get(&format!("/v1/allocation/{id}")).json();
     let rpc = &alloc["AllocatedResources"]["Shared"]["Ports"][1];
     assert_eq!((&rpc["Label"], &rpc["To"]), (&json!("rpc"), &rpc["Value"]), "{rpc}");
+    for holder in [&alloc["AllocatedResources"]["Shared"], &alloc["Resources"], &alloc["SharedResources"]] {
+        let port = &holder["Networks"][0]["DynamicPorts"][0];
+        assert_eq!((&port["Label"], &port["To"]), (&json!("rpc"), &rpc["Value"]), "{holder}");
+    }
     let end = format!(" {0} {0}\n", rpc["Value"]);
     wait::until("the task sees the port", || node.stdout("web").ends_with(&end).then_some(()));
 }

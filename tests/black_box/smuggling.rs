@@ -68,6 +68,15 @@ const REFUSED_LINES: &[(&str, &str)] = &[
     ("chunks in HTTP/1.0", "GET /v1/jobs HTTP/1.0\r\nTransfer-Encoding: chunked"),
 ];
 
+/// Heads that name no host, or more than one.
+const REFUSED_HOSTS: &[(&str, &str)] = &[
+    ("no host", "GET /v1/regions HTTP/1.1\r\n\r\n"),
+    ("no host beside a target that names one", "GET http://a/v1/regions HTTP/1.1\r\n\r\n"),
+    ("no host beside a body", "POST /v1/search HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"),
+    ("the same host twice", "GET /v1/regions HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"),
+    ("two hosts in HTTP/1.0", "GET /v1/regions HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n"),
+];
+
 const REFUSED_CHUNKS: &[(&str, &str)] = &[
     ("no size", "\r\nhello\r\n0\r\n\r\n"),
     ("a size with a minus sign", "-5\r\nhello\r\n0\r\n\r\n"),
@@ -138,6 +147,18 @@ fn heads_that_hide_another_request_are_refused() {
     for (case, line) in REFUSED_LINES {
         assert_refused(&node, case, &format!("{line}\r\nHost: a\r\n\r\n"));
     }
+}
+
+#[test]
+fn one_host_is_named_from_http_1_1_on() {
+    let node = Node::dev();
+    for (case, head) in REFUSED_HOSTS {
+        assert_refused(&node, case, head);
+    }
+    let told = answers(&node, REFUSED_HOSTS[0].1);
+    assert!(told.ends_with("missing required Host header"), "{told}");
+    let old = answers(&node, "GET /v1/regions HTTP/1.0\r\n\r\n");
+    assert!(old.starts_with("HTTP/1.0 200") && old.contains("[\"global\"]"), "{old}");
 }
 
 #[test]

@@ -92,11 +92,11 @@ fn server(config: &Config) -> Option<String> {
 
 /// An address of this machine itself is accepted: it changes nothing.
 fn joined(config: &Config) -> Option<String> {
-    let advertised = config.http.advertise.as_ref().map(|a| a.host.as_str());
+    let advertised = [&config.http.advertise, &config.rpc.advertise];
     let own = |host: &str| {
         host == "localhost"
             || host == config.name
-            || Some(host) == advertised
+            || advertised.iter().any(|told| told.as_ref().is_some_and(|a| host_of(&a.host) == host))
             || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback() || ip == config.bind_addr)
     };
     let (key, other) = config.joined.iter().find(|(_, address)| !own(host_of(address)))?;

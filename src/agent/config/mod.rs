@@ -41,6 +41,7 @@ pub struct Config {
     pub bind_addr: IpAddr,
     pub log: LogConfig,
     pub http: HttpConfig,
+    pub rpc: RpcConfig,
     pub server: ServerConfig,
     pub client: ClientConfig,
     pub telemetry: TelemetryConfig,
@@ -107,6 +108,14 @@ pub struct HttpConfig {
     pub max_conns_per_client: u32,
 }
 
+/// Where servers will meet once there are several: shown, and not listened on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RpcConfig {
+    pub port: u16,
+    /// `None`: the first address of the API.
+    pub advertise: Option<Advertised>,
+}
+
 /// A host as it stands before a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advertised {
@@ -118,11 +127,15 @@ pub struct Advertised {
 impl HttpConfig {
     /// `host:port` that others reach the API at.
     pub fn advertised(&self) -> String {
-        let first = self.addresses.first().map(|ip| SocketAddr::new(*ip, self.port).to_string());
-        match &self.advertise {
-            Some(told) => format!("{}:{}", told.host, told.port.unwrap_or(self.port)),
-            None => first.unwrap_or_default(),
-        }
+        advertised(self.advertise.as_ref(), &self.addresses, self.port)
+    }
+}
+
+/// `host:port`: what is told, or else the first address.
+fn advertised(told: Option<&Advertised>, addresses: &[IpAddr], port: u16) -> String {
+    match told {
+        Some(told) => format!("{}:{}", told.host, told.port.unwrap_or(port)),
+        None => addresses.first().map(|ip| SocketAddr::new(*ip, port).to_string()).unwrap_or_default(),
     }
 }
 
@@ -279,6 +292,11 @@ impl Config {
         if errors.is_empty() { Ok(Loaded { config, settings, warnings }) } else { Err(errors) }
     }
 
+    /// `host:port` that is shown as the server's.
+    pub fn advertised_rpc(&self) -> String {
+        advertised(self.rpc.advertise.as_ref(), &self.http.addresses, self.rpc.port)
+    }
+
     /// What the machine says; everything else comes from the declarations of the keys.
     fn bare(dev: bool, machine: &HostDefaults) -> Config {
         Config {
@@ -290,6 +308,7 @@ impl Config {
             bind_addr: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             log: LogConfig::default(),
             http: HttpConfig::default(),
+            rpc: RpcConfig::default(),
             server: ServerConfig { num_schedulers: machine.cpus.max(1), ..ServerConfig::default() },
             client: ClientConfig { remote_exec: true, ..ClientConfig::default() },
             telemetry: TelemetryConfig { hostname: machine.hostname.clone(), ..TelemetryConfig::default() },

@@ -160,8 +160,8 @@ pub fn prefix_filter(config: &mut Config, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `host`, `host:port` or an address; the port may follow from `ports.http`.
-pub fn advertise(config: &mut Config, value: &str) -> Result<(), String> {
+/// `host`, `host:port` or an address; the port may follow from `ports`.
+pub fn advertise(value: &str) -> Result<Advertised, String> {
     if value.contains("{{") {
         return Err("not supported yet: address templates; write the address itself".to_string());
     }
@@ -181,8 +181,7 @@ pub fn advertise(config: &mut Config, value: &str) -> Result<(), String> {
     if !is_host {
         return Err(format!("{value:?} is neither an address nor a host's name, with or without a port"));
     }
-    config.http.advertise = Some(Advertised { host, port });
-    Ok(())
+    Ok(Advertised { host, port })
 }
 
 pub fn option(config: &mut Config, key: &str, value: &str) -> Result<(), String> {

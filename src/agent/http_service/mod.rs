@@ -12,7 +12,7 @@ mod tests;
 
 use ::io::client_rpc::{self, CallResult, RpcCall};
 use ::io::executor;
-use ::io::host_stats::HostStatsCollector;
+use ::io::host_stats::{self, HostStatsCollector};
 use ::io::http::{Answer, AnswerFuture, Bytes, HeaderMap, Published, Service};
 use ::io::monitor::Monitor;
 use ::io::zones;
@@ -271,6 +271,7 @@ impl HttpService {
             status: &status,
             agent: &self.agent,
             zones: zones::zone,
+            threads: host_stats::threads,
             client: client.as_ref().as_ref(),
             now: (self.clock)(),
             seed: self.seed.fetch_add(1, Ordering::Relaxed),

@@ -18,7 +18,7 @@ use wire::event::{Events, Object};
 pub const HEARTBEAT: &[u8] = b"{}\n";
 
 /// Topics of the field's API. Those without objects here have no events.
-const TOPICS: [&str; 14] = [
+const TOPICS: [&str; 18] = [
     "*",
     "Job",
     "Evaluation",
@@ -32,6 +32,10 @@ const TOPICS: [&str; 14] = [
     "ACLRole",
     "ACLAuthMethod",
     "ACLBindingRule",
+    "HostVolume",
+    "CSIVolume",
+    "CSIPlugin",
+    "Variable",
     "Operator",
 ];
 
@@ -57,6 +61,17 @@ pub(super) fn subscribe(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     }
     let namespace = call.namespaces().map(str::to_string);
     Ok(RouteOutcome::Events(Subscription { topics, namespace, index: call.query.index }))
+}
+
+/// Before the parameters that all routes share: this one has words of its own for an index that is none.
+pub(super) fn check_index(parameters: &[(String, String)]) -> Result<(), Response> {
+    match parameters.iter().find(|(name, _)| name == "index") {
+        Some((_, text)) if !text.is_empty() && text.parse::<u64>().is_err() => {
+            let why = format!("Unable to parse index: {text:?} is not a whole number from 0");
+            Err(Response::text(400, why))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn topic(text: &str) -> Result<(String, String), Response> {

@@ -307,19 +307,21 @@ impl Metrics {
             .map(|(name, labels, value)| Gauge { name: full_name(name), value: *value, labels })
             .collect();
         gauges.sort_by(|a, b| (&a.name, a.labels).cmp(&(&b.name, b.labels)));
-        let counted = |(name, series): (&String, &Series), unit: f64| {
+        let counter = |(name, series): &(String, Series)| {
             let last = series.last(self.now);
-            (last.count > 0).then(|| Counted::new(full_name(name), &last, unit))
+            (last.count > 0).then(|| Counted::new(full_name(name), &last, 1.0))
         };
-        let counters = self.counters.iter().filter_map(|(name, series)| counted((name, series), 1.0));
-        let in_millis = |(name, s): &(String, Sample)| counted((name, &s.series), NANOS_PER_MILLI);
+        let sample = |(name, sample): &(String, Sample)| {
+            let sampled = sample.series.last(self.now).count > 0;
+            sampled.then(|| Counted::sample(full_name(name), sample, self.now, NANOS_PER_MILLI))
+        };
         let shape = MetricsShape {
             timestamp: timestamp(wall),
             gauges,
             points: [],
             precision_gauges: [],
-            counters: counters.collect(),
-            samples: self.samples.iter().filter_map(in_millis).collect(),
+            counters: self.counters.iter().filter_map(counter).collect(),
+            samples: self.samples.iter().filter_map(sample).collect(),
         };
         Response::json(&shape, self.pretty)
     }

@@ -11,7 +11,7 @@ use crate::shape::agent::{AgentHealthShape, MembersShape, RoleHealth, SelfShape}
 use crate::{Call, RequestContext, RouteOutcome, no_leader};
 
 pub fn own_self(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    let shape = SelfShape::new(call.ctx.agent, call.ctx.status, call.ctx.client);
+    let shape = SelfShape::new(call.ctx.agent, call.ctx.status, call.ctx.client, (call.ctx.threads)());
     Ok(RouteOutcome::Respond(Response::json(&shape, call.query.pretty)))
 }
 

@@ -76,6 +76,8 @@ pub enum RouteKind {
     /// Elements that a `filter` chooses from.
     List,
     Single,
+    /// Lines without end, for whoever subscribes.
+    EventStream,
 }
 
 /// Whether an answer needs a leader that has applied what came before it: unless the caller takes stale ones.

@@ -79,10 +79,12 @@ pub fn evaluate(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
 }
 
 pub fn purge(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
-    change(call, id, NodeUpdateRequest::Purge, WriteKind::NodeEvaluated)
+    let node = page::full_id("node", id)?;
+    Ok(change(call, node, NodeUpdateRequest::Purge, WriteKind::NodeEvaluated))
 }
 
 pub fn eligibility(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
+    let node = page::full_id("node", id)?;
     let body = json::object(call.body()?)?;
     let request = match json::text(&body, "Eligibility")?.unwrap_or_default() {
         "eligible" => NodeUpdateRequest::Eligible(true),
@@ -92,11 +94,12 @@ pub fn eligibility(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> 
             return Err(Response::text(500, why));
         }
     };
-    change(call, id, request, WriteKind::NodeChanged)
+    Ok(change(call, node, request, WriteKind::NodeChanged))
 }
 
 /// Without a `DrainSpec` the drain ends.
 pub fn drain(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
+    let node = page::full_id("node", id)?;
     let body = json::object(call.body()?)?;
     let meta = namespace::meta(&body)?;
     let request = match json::member(&body, "DrainSpec") {
@@ -108,7 +111,7 @@ pub fn drain(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
         },
         Some(_) => return Err(Response::text(400, "member DrainSpec must be an object or null")),
     };
-    change(call, id, request, WriteKind::NodeChanged)
+    Ok(change(call, node, request, WriteKind::NodeChanged))
 }
 
 /// Nanoseconds, or a text as in job files. Absent: zero.
@@ -122,15 +125,9 @@ fn duration(object: &Map<String, Value>, name: &str) -> Result<Span, Response> {
     given.ok_or_else(|| Response::text(400, why()))
 }
 
-fn change(
-    call: &Call<'_>,
-    id: &str,
-    request: NodeUpdateRequest,
-    kind: WriteKind,
-) -> Result<RouteOutcome, Response> {
-    let node: NodeId = page::full_id("node", id)?;
+fn change(call: &Call<'_>, node: NodeId, request: NodeUpdateRequest, kind: WriteKind) -> RouteOutcome {
     let answer = WriteResponder { kind, pretty: call.query.pretty };
-    Ok(RouteOutcome::Write(WriteRequest::UpdateNode { node, request }, answer))
+    RouteOutcome::Write(WriteRequest::UpdateNode { node, request }, answer)
 }
 
 pub fn changed(done: &WriteReply, pretty: bool) -> Response {

@@ -8,7 +8,7 @@ use super::LeaderRule::{self, Any, Needed};
 use super::Methods;
 use super::Namespaces::{self, All, NotNamespaced as No, OneOrDefault as One};
 use super::Route;
-use super::RouteKind::{self, List, Single};
+use super::RouteKind::{self, EventStream, List, Single};
 use super::client::{self, FilesRequest};
 use super::deployment::{self, DeploymentAction};
 use super::job::{self, actions, dispatch, history, plan, statuses, submission, versions};
@@ -125,7 +125,7 @@ pub static ROUTES: &[Route] = &[
 
     row(WRITE,  "/v1/search",                              Single, Needed, One, NoObject(search::search)),
     row(WRITE,  "/v1/search/fuzzy",                        Single, Needed, One, NoObject(fuzzy_search::search)),
-    row(GET,    "/v1/event/stream",                        Single, Any,    One, NoObject(events::subscribe)),
+    row(GET,    "/v1/event/stream",                        EventStream, Any,    One, NoObject(events::subscribe)),
     row(GET,    "/v1/metrics",                             Single, Any,    No,  NoObject(metrics::collect)),
 
     row(GET,    "/v1/client/fs/logs/*id",                  Single, Any,    All, Object(client::logs)),

@@ -15,11 +15,17 @@ pub struct SelfShape<'a> {
 }
 
 impl<'a> SelfShape<'a> {
-    pub fn new(agent: &'a AgentInfo, status: &ServerStatus, client: Option<&ClientReport>) -> Self {
+    /// `threads`: how many the process has, if that is known.
+    pub fn new(
+        agent: &'a AgentInfo,
+        status: &ServerStatus,
+        client: Option<&ClientReport>,
+        threads: Option<u64>,
+    ) -> Self {
         SelfShape {
             config: config(agent),
             member: MemberShape::new(agent, status),
-            stats: stats(agent, status, client),
+            stats: stats(agent, status, client, threads),
         }
     }
 }
@@ -240,6 +246,7 @@ fn stats(
     agent: &AgentInfo,
     status: &ServerStatus,
     client: Option<&ClientReport>,
+    threads: Option<u64>,
 ) -> BTreeMap<&'static str, BTreeMap<&'static str, String>> {
     let leader = status.leader == Some(status.id);
     let mut stats = [(
@@ -252,6 +259,7 @@ fn stats(
             ("max_procs", agent.cpus.to_string()),
         ]
         .into_iter()
+        .chain(threads.map(|n| ("goroutines", n.to_string())))
         .collect::<BTreeMap<_, _>>(),
     )]
     .into_iter()
@@ -309,10 +317,13 @@ fn raft_stats(agent: &AgentInfo, status: &ServerStatus, leader: bool) -> BTreeMa
     .collect::<BTreeMap<_, _>>()
 }
 
-/// A server alone gossips with nobody.
+/// A server alone gossips with nobody: the clocks of its gossip stand where they begin.
 fn serf_stats() -> BTreeMap<&'static str, String> {
     let zero = ["event_queue", "failed", "health_score", "intent_queue", "left", "query_queue"];
     let mut stats: BTreeMap<&'static str, String> = zero.into_iter().map(|key| (key, "0".into())).collect();
+    for clock in ["member_time", "event_time", "query_time"] {
+        stats.insert(clock, "1".into());
+    }
     stats.insert("members", "1".into());
     stats.insert("encrypted", "false".into());
     stats

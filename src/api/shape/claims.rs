@@ -59,8 +59,13 @@ impl<'a> NetworkShape<'a> {
 
 impl<'a> PortShape<'a> {
     fn held(p: &'a HeldPort) -> Self {
-        PortShape { label: &p.label, value: p.value.into(), to: p.to, host_network: &p.host_network }
+        PortShape { label: &p.label, value: p.value.into(), to: inner_port(p), host_network: &p.host_network }
     }
+}
+
+/// `to = -1` asks for the host's port.
+fn inner_port(p: &HeldPort) -> i64 {
+    if p.to == -1 { p.value.into() } else { p.to }
 }
 
 /// A port of an allocation: who connects to it finds it here.
@@ -80,10 +85,8 @@ impl<'a> MappingShape<'a> {
         (!all.is_empty()).then_some(all)
     }
 
-    /// `to = -1` asks for the host's port.
     fn new(p: &'a HeldPort) -> Self {
-        let to = if p.to == -1 { p.value.into() } else { p.to };
-        MappingShape { label: &p.label, value: p.value, to, host_ip: &p.host_ip }
+        MappingShape { label: &p.label, value: p.value, to: inner_port(p), host_ip: &p.host_ip }
     }
 }
 

@@ -39,7 +39,7 @@ fn jobs_and_nodes_are_evaluated_on_demand() {
         let response = world.respond(Method::Put, target, body);
         assert_eq!((response.status, text(&response).as_str()), (status, sentence), "{body}");
     }
-    assert_eq!(world.respond(Method::Put, "/v1/node/abc/evaluate", "").status, 500);
+    assert_eq!(world.respond(Method::Put, "/v1/node/abc/evaluate", "").status, 400);
     assert_eq!(world.respond(Method::Get, "/v1/job/web/evaluate", "").status, 405);
 }
 
@@ -67,7 +67,7 @@ fn an_allocation_is_stopped_by_what_servers_ask_of_it() {
     for (target, method, status) in [
         (format!("{target}?no_shutdown_delay=perhaps"), Method::Put, 400),
         (format!("{target}?reschedule=perhaps"), Method::Put, 400),
-        ("/v1/allocation/abc/stop".to_string(), Method::Put, 500),
+        ("/v1/allocation/abc/stop".to_string(), Method::Put, 400),
         (target.clone(), Method::Get, 405),
     ] {
         assert_eq!(world.respond(method, &target, "").status, status, "{target}");

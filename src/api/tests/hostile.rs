@@ -48,7 +48,62 @@ fn bad_targets_are_refused() {
     }
     for target in ["/v1/allocation/abc", "/v1/evaluation/../../etc", "/v1/node/%2e%2e", "/v1/evaluation/"] {
         let response = world.get(target);
-        assert!(matches!(response.status, 404 | 500), "{target}: {}", response.status);
+        assert!(matches!(response.status, 400 | 404), "{target}: {}", response.status);
+    }
+}
+
+/// Every route with an id in its path, but for a node's allocations: whoever is no node has none.
+const ROUTES_WITH_AN_ID: &[(Method, &str)] = &[
+    (Method::Get, "/v1/allocation/:id"),
+    (Method::Get, "/v1/allocation/:id/why"),
+    (Method::Put, "/v1/allocation/:id/stop"),
+    (Method::Get, "/v1/evaluation/:id"),
+    (Method::Get, "/v1/evaluation/:id/why"),
+    (Method::Get, "/v1/evaluation/:id/allocations"),
+    (Method::Get, "/v1/deployment/:id"),
+    (Method::Get, "/v1/deployment/allocations/:id"),
+    (Method::Put, "/v1/deployment/fail/:id"),
+    (Method::Put, "/v1/deployment/pause/:id"),
+    (Method::Put, "/v1/deployment/promote/:id"),
+    (Method::Put, "/v1/deployment/unblock/:id"),
+    (Method::Put, "/v1/deployment/allocation-health/:id"),
+    (Method::Get, "/v1/node/:id"),
+    (Method::Put, "/v1/node/:id/evaluate"),
+    (Method::Put, "/v1/node/:id/eligibility"),
+    (Method::Put, "/v1/node/:id/drain"),
+    (Method::Put, "/v1/node/:id/purge"),
+    (Method::Get, "/v1/scaling/policy/:id"),
+    (Method::Get, "/v1/client/fs/logs/:id?task=t&type=stdout"),
+    (Method::Get, "/v1/client/fs/ls/:id"),
+    (Method::Get, "/v1/client/fs/stat/:id?path=a"),
+    (Method::Get, "/v1/client/fs/cat/:id?path=a"),
+    (Method::Get, "/v1/client/fs/readat/:id?path=a&limit=1"),
+    (Method::Get, "/v1/client/fs/stream/:id?path=a"),
+    (Method::Get, "/v1/client/allocation/:id/exec?task=t&command=[%22a%22]"),
+    (Method::Get, "/v1/client/allocation/:id/stats"),
+    (Method::Get, "/v1/client/allocation/:id/gc"),
+    (Method::Put, "/v1/client/allocation/:id/restart"),
+    (Method::Put, "/v1/client/allocation/:id/signal"),
+];
+
+#[test]
+fn what_is_no_id_is_a_400_on_every_route() {
+    let world = World::running();
+    let body = r#"{"Eligibility":"eligible","Signal":"SIGHUP","Pause":true,"All":true}"#;
+    for id in
+        ["5", "xyz", "..", "00000000-0000-4000-8000-00000000000", "0000000g-0000-4000-8000-000000000001"]
+    {
+        for (method, target) in ROUTES_WITH_AN_ID {
+            let target = target.replace(":id", id);
+            let response = world.respond(*method, &target, body);
+            let told = text(&response);
+            assert_eq!(response.status, 400, "{target}: {told}");
+            let sentence = format!("lookup failed: {id:?} is not a full id of 36 characters");
+            assert!(told.contains(&sentence) || told == "must provide a valid alloc id", "{target}: {told}");
+        }
+        let given = format!(r#"{{"EvalIDs":[{id:?}]}}"#);
+        assert_eq!(world.respond(Method::Delete, "/v1/evaluations", &given).status, 400, "{given}");
+        assert_eq!(text(&world.get(&format!("/v1/node/{id}/allocations"))), "[]");
     }
 }
 

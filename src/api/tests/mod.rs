@@ -131,6 +131,7 @@ impl World {
             status: &self.status,
             agent: &self.agent,
             zones: |_| None,
+            threads: || Some(3),
             client: self.client.as_ref(),
             now: self.now,
             seed: 3,

@@ -65,6 +65,6 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
     for part in ["eligibility", "drain", "purge"] {
         let target = format!("/v1/node/{}/{part}", node_id(1));
         assert_eq!(world.respond(Method::Get, &target, "").status, 405, "{part}");
-        assert_eq!(world.respond(Method::Put, &format!("/v1/node/abc/{part}"), "{}").status, 500, "{part}");
+        assert_eq!(world.respond(Method::Put, &format!("/v1/node/abc/{part}"), "{}").status, 400, "{part}");
     }
 }

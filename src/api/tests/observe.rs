@@ -90,17 +90,44 @@ fn nothing_secret_is_streamed_of_a_node() {
 }
 
 #[test]
+fn topics_without_objects_here_are_accepted_and_silent() {
+    let mut world = World::new();
+    let info = Box::new(state::samples::info(1));
+    let applied = world.region.run(&Command::RegisterNode { info, evals: vec![], at: AT });
+    for topic in [
+        "HostVolume",
+        "CSIVolume",
+        "CSIPlugin",
+        "Variable",
+        "Operator",
+        "Service",
+        "ACLToken",
+        "ACLPolicy",
+        "ACLRole",
+        "ACLAuthMethod",
+        "ACLBindingRule",
+    ] {
+        for query in [topic.to_string(), format!("{topic}:*"), format!("{topic}:a")] {
+            let subscription = world.subscription(&format!("/v1/event/stream?topic={query}"));
+            assert!(line(&subscription.unwrap(), &applied).is_none(), "{query}");
+        }
+    }
+}
+
+#[test]
 fn subscriptions_and_logs_that_make_no_sense_are_refused() {
     let world = World::new();
     for (target, refusal) in [
         ("topic=Job:a:b", "400 Invalid topic query: Invalid key value pair for topic, topic: Job:a:b: say"),
         ("topic=Jobs", "400 Invalid topic query: Invalid key value pair for topic, topic: Jobs: no such"),
-        ("index=x", "400 Invalid index"),
+        ("index=x", "400 Unable to parse index: \"x\" is not a whole number from 0"),
+        ("index=-1", "400 Unable to parse index: \"-1\""),
     ] {
         let why = world.subscription(&format!("/v1/event/stream?{target}")).unwrap_err();
         assert!(why.starts_with(refusal), "{why}");
     }
     assert_eq!(world.subscription("/v1/event/stream?index=7&topic=Job").unwrap().index, 7);
+    assert_eq!(world.subscription("/v1/event/stream?index=").unwrap().index, 0);
     for (target, refusal) in [
         ("log_level=loud", "400 Unknown log level: loud"),
         ("node_id=a&server_id=b", "400 Cannot target node and server simultaneously"),
@@ -134,7 +161,9 @@ fn metrics_have_the_names_of_the_field() {
     let mut measured = MetricsSnapshot::default();
     measured.gauge("nomad.broker.total_ready", 3);
     measured.count("raft.apply", second);
-    measured.sample("nomad.plan.apply", Span::millis(5), second);
+    for millis in [5, 5, 5, 5, 5, 5, 5, 5, 5, 50] {
+        measured.sample("nomad.plan.apply", Span::millis(millis), second);
+    }
     world.status.measured = measured.into();
     world.now = Mono(12_000_000_000);
     world.agent.telemetry.host = Some("edge-1".into());
@@ -144,8 +173,13 @@ fn metrics_have_the_names_of_the_field() {
     assert_eq!(gauge(&json, "nomad.nomad.job_summary.running", "job", "web"), Some(1.0));
     let counter = &json["Counters"][0];
     assert_eq!((&counter["Name"], &counter["Count"]), (&"nomad.raft.apply".into(), &1.into()));
+    assert_eq!(counter.get("P50"), None, "a counter has no quantiles");
     let sample = &json["Samples"][0];
-    assert_eq!((&sample["Name"], &sample["Mean"]), (&"nomad.nomad.plan.apply".into(), &5.0.into()));
+    assert_eq!((&sample["Name"], &sample["Mean"]), (&"nomad.nomad.plan.apply".into(), &9.5.into()));
+    for (name, millis) in [("P50", 5.0), ("P90", 5.0), ("P99", 50.0)] {
+        let told = sample[name].as_f64().unwrap();
+        assert!((told - millis).abs() <= millis * 0.032, "{name}: {sample}");
+    }
     assert_eq!((&json["Points"], &json["PrecisionGauges"]), (&Value::Array(vec![]), &Value::Array(vec![])));
     world.now = Mono(25_000_000_000);
     assert_eq!(world.json("/v1/metrics")["Counters"], Value::Array(vec![]), "the interval is over");

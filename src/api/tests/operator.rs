@@ -95,7 +95,7 @@ fn evaluations_to_be_deleted_are_named_or_chosen() {
         ),
         (r#"{"EvalIDs":["x"],"Filter":"y"}"#, 400, "evals cannot be deleted by both ID and filter"),
         (r#"{"Filter":"JobID =="}"#, 400, "failed to create result paginator"),
-        (r#"{"EvalIDs":["x"]}"#, 500, "eval lookup failed"),
+        (r#"{"EvalIDs":["x"]}"#, 400, "eval lookup failed"),
         (&*many, 400, "request includes 7282 evaluation IDs, must be 7281 or fewer"),
         (r#"{"EvalIDs":7}"#, 400, "member EvalIDs must be a list of strings"),
     ] {

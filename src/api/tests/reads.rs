@@ -1,7 +1,9 @@
 //! Every read: what it answers, and with which status and headers.
 
 use super::*;
+use model::garbage::{Cutoffs, Garbage};
 use state::samples::alloc_id;
+use wire::command::CollectGarbageCommand;
 
 /// Paths of the present objects, with a member of the answer to look for.
 #[test]
@@ -206,6 +208,10 @@ fn an_agent_tells_of_itself() {
     assert_eq!(own["config"]["Version"]["Version"], "2.0.5");
     assert_eq!(own["stats"]["client"]["node_id"], node_id(1).to_string());
     assert_eq!(own["stats"]["nomad"]["leader"], "true");
+    assert_eq!(own["stats"]["runtime"]["goroutines"], "3", "the process's threads");
+    for clock in ["member_time", "event_time", "query_time"] {
+        assert_eq!(own["stats"]["serf"][clock], "1", "{clock}");
+    }
     assert_eq!(world.json("/v1/agent/health")["server"]["ok"], true);
     world.status.leader = None;
     let health = world.get("/v1/agent/health");
@@ -223,6 +229,41 @@ fn a_job_registered_anew_hides_the_old_ones_allocs() {
     assert_eq!(world.json("/v1/job/web/allocations").as_array().unwrap().len(), 1);
     assert_eq!(world.json("/v1/job/web/allocations?all=true").as_array().unwrap().len(), 1);
     assert_eq!(world.get("/v1/job/web/allocations?all=maybe").status, 400);
+}
+
+#[test]
+fn the_index_of_a_jobs_allocs_never_goes_back() {
+    let mut world = World::running();
+    let job = world.region.job("web");
+    world.region.run(&Command::UpdateEvals { evals: vec![eval(2, "web")], at: AT });
+    world.region.run(&Command::ApplyPlan {
+        eval: eval_id(2),
+        nodes: place(vec![alloc(2, &job, node_id(1), eval_id(2))]),
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
+    let updates = vec![report(2, ClientStatus::Complete)];
+    let ended = Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT };
+    world.region.run(&ended);
+    let listed = |world: &World| {
+        let response = world.get("/v1/job/web/allocations");
+        let list: Value = serde_json::from_slice(&response.body).unwrap();
+        let index: u64 = response.header("X-Nomad-Index").unwrap().parse().unwrap();
+        (list.as_array().unwrap().len(), index)
+    };
+    let (before, index) = listed(&world);
+    let order = CollectGarbageCommand {
+        garbage: Garbage::Allocs(vec![alloc_id(2)]),
+        before: Cutoffs::FORCED,
+        tracked_versions: 6,
+        at: AT,
+    };
+    world.region.run(&Command::CollectGarbage(Box::new(order))).reply.unwrap();
+    let (after, later) = listed(&world);
+    assert_eq!((before, after), (2, 1), "the newest one is collected");
+    assert!(later >= index, "{later} after {index}");
 }
 
 #[test]
@@ -253,6 +294,14 @@ fn versions_come_with_what_changed_from_one_to_the_next() {
         diffs.iter().map(|d| (text(&field(d)["Old"]), text(&field(d)["New"]))).collect()
     };
     let pair = |old: &str, new: &str| (old.to_string(), new.to_string());
+    let step = |query: &str| {
+        let target = format!("/v1/job/web/versions?{query}");
+        world.step(&request(Method::Get, &target, ""), WaitState::default())
+    };
+    for query in ["diffs=true", "diff_version=0"] {
+        assert!(matches!(step(query), RouteOutcome::Compute(_)), "{query} is worked out beside HTTP");
+    }
+    assert!(matches!(step(""), RouteOutcome::Respond(_)));
     assert_eq!(changes(""), []);
     assert_eq!(changes("diffs=true"), [pair("2", "5"), pair("1", "2")]);
     assert_eq!(changes("diff_version=0"), [pair("1", "5"), pair("1", "2"), pair("", "")]);

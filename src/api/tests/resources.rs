@@ -109,7 +109,7 @@ fn an_allocation_shows_what_it_holds() {
     let port = |label: &str, value, fixed| HeldPort {
         label: label.into(),
         value,
-        to: 7,
+        to: if fixed { 7 } else { -1 },
         host_ip: "10.0.0.1".into(),
         host_network: "default".into(),
         fixed,
@@ -125,12 +125,12 @@ fn an_allocation_shows_what_it_holds() {
     let all = shown(&AllocShape::new(&a, Some(&job)));
     let network = json!({"Mode": "", "Device": "eth0", "CIDR": "", "IP": "10.0.0.1", "MBits": 0, "DNS": null,
         "ReservedPorts": [{"Label": "web", "Value": 80, "To": 7, "HostNetwork": "default"}],
-        "DynamicPorts": [{"Label": "rpc", "Value": 21_000, "To": 7, "HostNetwork": "default"}]});
+        "DynamicPorts": [{"Label": "rpc", "Value": 21_000, "To": 21_000, "HostNetwork": "default"}]});
     assert_eq!(
         all["AllocatedResources"]["Shared"],
         json!({"DiskMB": 300, "Networks": [network], "Ports": [
             {"Label": "web", "Value": 80, "To": 7, "HostIP": "10.0.0.1"},
-            {"Label": "rpc", "Value": 21_000, "To": 7, "HostIP": "10.0.0.1"}
+            {"Label": "rpc", "Value": 21_000, "To": 21_000, "HostIP": "10.0.0.1"}
         ]})
     );
     assert_eq!(

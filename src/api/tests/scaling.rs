@@ -156,7 +156,7 @@ fn policies_are_listed_shown_and_found() {
     assert_eq!(json_of(&world.get(&format!("/v1/scaling/policy/{id}"))), whole);
     let gone = world.get(&format!("/v1/scaling/policy/{}", eval_id(9)));
     assert_eq!((gone.status, text(&gone).as_str()), (404, "policy not found"));
-    assert_eq!(world.get("/v1/scaling/policy/0123").status, 500);
+    assert_eq!(world.get("/v1/scaling/policy/0123").status, 400);
     let body = format!(r#"{{"Prefix":"{}","Context":"scaling_policy"}}"#, &id[..7]);
     let matched = json_of(&world.respond(Method::Put, "/v1/search", &body));
     assert_eq!(matched["Matches"]["scaling_policy"], json!([id]));

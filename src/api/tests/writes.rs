@@ -95,6 +95,22 @@ fn what_cannot_be_registered_is_told_why() {
 }
 
 #[test]
+fn a_wrong_value_is_500_and_a_word_that_cannot_be_read_400() {
+    let world = World::new();
+    let told = |members: &str| {
+        let body = format!(r#"{{"Job":{{"ID":"a","Name":"a"{members}}}}}"#);
+        let response = world.respond(Method::Put, "/v1/jobs", &body);
+        (response.status, text(&response))
+    };
+    let priority = r#","Priority":500"#;
+    let groups = r#","TaskGroups":[{"Name":"g","RestartPolicy":{"Mode":"zz"}}]"#;
+    let (status, why) = told(priority);
+    assert!(status == 500 && why.contains("riority"), "{status} {why}");
+    let (status, why) = told(&format!("{priority}{groups}"));
+    assert!(status == 400 && why.contains("zz"), "{status} {why}");
+}
+
+#[test]
 fn results_are_told_as_clients_read_them() {
     let world = World::new();
     let body = format!(r#"{{"Job":{}}}"#, job("a", ""));

@@ -5,6 +5,7 @@ use crate::agent::jobs::run as run_jobs;
 use crate::error::{CommandError, CommandResult};
 use crate::job;
 use crate::job::file::{JobFile, Options};
+use crate::numbers;
 use crate::session::Session;
 use agent::config::files;
 use agent::config::{Config, FlagSetting, Loaded, LogLevel, Sources};
@@ -59,7 +60,7 @@ pub struct Agent {
     #[argh(switch)]
     client: bool,
     /// how many servers the region starts with: 1
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::count))]
     bootstrap_expect: Option<u32>,
     /// the node's class
     #[argh(option)]

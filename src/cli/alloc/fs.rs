@@ -3,6 +3,7 @@
 use crate::Run;
 use crate::alloc::tail::TailOptions;
 use crate::error::{CommandError, CommandResult};
+use crate::numbers;
 use crate::render::layout;
 use crate::session::{Session, path};
 use crate::shapes::File;
@@ -35,10 +36,10 @@ pub struct AllocFs {
     #[argh(switch)]
     tail: bool,
     /// lines from the end, with -tail
-    #[argh(option, long = "n", default = "-1")]
+    #[argh(option, from_str_fn(numbers::integer), long = "n", default = "-1")]
     lines: i64,
     /// bytes from the end, with -tail
-    #[argh(option, long = "c", default = "-1")]
+    #[argh(option, from_str_fn(numbers::integer), long = "c", default = "-1")]
     bytes: i64,
     /// an allocation's id or the beginning of one (with -job a job), and a path in its directory
     #[argh(positional)]

@@ -4,6 +4,7 @@ use crate::Run;
 use crate::alloc::tail::{TailOptions, write_out};
 use crate::error::{CommandError, CommandResult};
 use crate::frames::{self, Chunk};
+use crate::numbers;
 use crate::session::{Session, path};
 use crate::shapes::Alloc;
 use argh::{ArgsInfo, FromArgs};
@@ -25,10 +26,10 @@ pub struct AllocLogs {
     #[argh(switch)]
     tail: bool,
     /// lines from the end, with -tail
-    #[argh(option, long = "n", default = "-1")]
+    #[argh(option, from_str_fn(numbers::integer), long = "n", default = "-1")]
     lines: i64,
     /// bytes from the end, with -tail
-    #[argh(option, long = "c", default = "-1")]
+    #[argh(option, from_str_fn(numbers::integer), long = "c", default = "-1")]
     bytes: i64,
     /// stderr
     #[argh(switch)]

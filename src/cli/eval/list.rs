@@ -3,6 +3,7 @@
 use crate::Run;
 use crate::error::CommandResult;
 use crate::http::decode;
+use crate::numbers;
 use crate::output::objects;
 use crate::render::lists::eval_table;
 use crate::session::Session;
@@ -24,7 +25,7 @@ pub struct EvalList {
     #[argh(option)]
     status: Option<String>,
     /// at most so many
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
     /// go on where a page ended
     #[argh(option)]

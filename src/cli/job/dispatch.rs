@@ -5,6 +5,7 @@ use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
 use crate::eval::watch::changed;
 use crate::http::decode;
+use crate::numbers;
 use crate::render::layout;
 use crate::session::{Session, meta_pair, namespace_query, path, refuse_unsupported};
 use crate::shapes::{Alloc, DispatchAnswer, Job};
@@ -34,7 +35,7 @@ pub struct JobDispatch {
     #[argh(option, default = "String::new()")]
     id_prefix_template: String,
     /// how urgent the new job is, instead of what this one says
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::integer))]
     priority: Option<i64>,
     /// do not wait for the evaluation
     #[argh(switch)]

@@ -4,6 +4,7 @@ use crate::Run;
 use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::job::file::{shell_word, spelled};
+use crate::numbers;
 use crate::output::objects;
 use crate::render::diff;
 use crate::render::layout;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 #[argh(example = "drover job inspect -version 2 cache", example = "drover job inspect -hcl cache")]
 pub struct JobInspect {
     /// that version instead of the newest
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::index))]
     version: Option<u64>,
     /// print the job file that it was made from, or one that says the same
     #[argh(switch)]
@@ -48,7 +49,7 @@ pub struct JobHistory {
     #[argh(switch)]
     full: bool,
     /// only that version
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::index))]
     version: Option<u64>,
     /// print the API's objects as JSON
     #[argh(switch)]
@@ -60,7 +61,7 @@ pub struct JobHistory {
     #[argh(option)]
     diff_tag: Option<String>,
     /// with -p: compare each version with this one
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::index))]
     diff_version: Option<u64>,
     /// an id or the beginning of one
     #[argh(positional)]

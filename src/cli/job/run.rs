@@ -6,6 +6,7 @@ use crate::error::{CommandError, CommandResult};
 use crate::http::RequestError;
 use crate::job;
 use crate::job::file::{JobFile, Options};
+use crate::numbers;
 use crate::session::Session;
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
@@ -20,13 +21,13 @@ use std::process::ExitCode;
 )]
 pub struct JobRun {
     /// submit only if the job is at this modify index; 0: only if it does not exist
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::index))]
     check_index: Option<u64>,
     /// do not wait for the evaluation
     #[argh(switch)]
     detach: bool,
     /// priority of the evaluation, 1 to 100
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::priority))]
     eval_priority: Option<u8>,
     /// refuse variables that the job does not declare (default true)
     #[argh(option, arg_name = "bool", default = "true")]

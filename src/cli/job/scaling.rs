@@ -5,6 +5,7 @@ use crate::Run;
 use crate::deployment::change::follow_change;
 use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
+use crate::numbers;
 use crate::output::objects;
 use crate::render::json::pretty;
 use crate::render::layout;
@@ -27,7 +28,7 @@ pub struct JobScale {
     #[argh(switch)]
     verbose: bool,
     /// only if the job's modify index is this one
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::index))]
     check_index: Option<u64>,
     /// an id or the beginning of one, the group unless there is only one, and the count
     #[argh(positional)]

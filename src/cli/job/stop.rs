@@ -3,6 +3,7 @@
 use crate::Run;
 use crate::deployment::change::follow_both;
 use crate::error::{CommandError, CommandResult};
+use crate::numbers;
 use crate::session::{Session, namespace_query, path};
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
@@ -31,7 +32,7 @@ pub struct JobStop {
     #[argh(switch)]
     no_shutdown_delay: bool,
     /// priority of the evaluation, 1 to 100
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::priority))]
     eval_priority: Option<u8>,
     /// ids of jobs, or beginnings of ids
     #[argh(positional)]

@@ -3,6 +3,7 @@
 use crate::Run;
 use crate::error::{CommandError, CommandResult};
 use crate::http::encode;
+use crate::numbers;
 use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
@@ -20,7 +21,7 @@ pub struct JobTagApply {
     #[argh(option)]
     description: Option<String>,
     /// that version instead of the newest
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::index))]
     version: Option<u64>,
     /// an id or the beginning of one
     #[argh(positional)]

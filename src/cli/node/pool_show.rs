@@ -4,6 +4,7 @@ use crate::Run;
 use crate::error::CommandResult;
 use crate::http::decode;
 use crate::node::shapes::NodeStub;
+use crate::numbers;
 use crate::operator;
 use crate::operator::named_objects::NamedObject;
 use crate::output::objects;
@@ -27,7 +28,7 @@ pub struct NodePoolList {
     #[argh(option)]
     filter: Option<String>,
     /// at most so many
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
     /// go on where a page ended
     #[argh(option)]
@@ -63,7 +64,7 @@ pub struct NodePoolNodes {
     #[argh(option)]
     filter: Option<String>,
     /// at most so many
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
     /// go on where a page ended
     #[argh(option)]
@@ -90,7 +91,7 @@ pub struct NodePoolJobs {
     #[argh(option)]
     filter: Option<String>,
     /// at most so many
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
     /// go on where a page ended
     #[argh(option)]

@@ -7,6 +7,7 @@ use crate::node;
 use crate::node::list::{ListOptions, allocs_of_node};
 use crate::node::shapes::Node;
 use crate::node::usage::HostStats;
+use crate::numbers;
 use crate::output::{Objects, objects};
 use crate::render::layout;
 use crate::render::lists::alloc_table;
@@ -49,7 +50,7 @@ pub struct NodeStatus {
     #[argh(switch)]
     quiet: bool,
     /// list at most so many
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
     /// go on where a page ended
     #[argh(option)]

@@ -2,6 +2,7 @@
 
 use crate::Run;
 use crate::error::{CommandError, CommandResult};
+use crate::numbers;
 use crate::output::objects;
 use crate::render::layout;
 use crate::session::Session;
@@ -28,7 +29,7 @@ pub struct GetConfig {
 #[argh(example = "drover operator scheduler set-config -scheduler-algorithm spread")]
 pub struct SetConfig {
     /// only if the configuration's modify index is this; 0: whatever it is
-    #[argh(option, default = "0")]
+    #[argh(option, from_str_fn(numbers::index), default = "0")]
     check_index: u64,
     /// binpack: the fuller node first; spread: the emptier one
     #[argh(option)]
@@ -55,7 +56,7 @@ pub struct SetConfig {
     #[argh(option, arg_name = "bool")]
     preempt_system_scheduler: Option<bool>,
     /// nodes to be looked at (not supported yet: every node is)
-    #[argh(option)]
+    #[argh(option, from_str_fn(numbers::index))]
     node_limit_for_feasibility_checks: Option<u64>,
 }
 

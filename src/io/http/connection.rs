@@ -18,7 +18,7 @@ use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
-use hyper::{StatusCode, Uri};
+use hyper::{StatusCode, Uri, Version};
 use smol::Timer;
 use smol::future::or;
 use smol::io::{AsyncReadExt, AsyncWriteExt};
@@ -293,7 +293,11 @@ fn check(head: &Parts) -> Result<(), Response> {
     if codings.next().is_some_and(|coding| !is_chunked(coding)) || codings.next().is_some() {
         return Err(malformed("its transfer encoding is not known"));
     }
-    if head.headers.get_all(HOST).iter().nth(1).is_some() {
+    let mut hosts = head.headers.get_all(HOST).iter();
+    if hosts.next().is_none() && head.version == Version::HTTP_11 {
+        return Err(malformed("missing required Host header"));
+    }
+    if hosts.next().is_some() {
         return Err(malformed("it names two hosts"));
     }
     if !head.uri.path().starts_with(['/', '*']) {

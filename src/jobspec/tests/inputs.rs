@@ -64,6 +64,7 @@ fn wrong_variables_are_diagnosed() {
             Vars::default(),
             ":3,12-15: Invalid default value",
         ),
+        ("variable \"v\" {\n type = number\n default = nope\n}", Vars::default(), ":3,12-16: "),
         ("variable \"v\" { type = number }", with(flag("v", "x"), true), "Invalid value for variable"),
         (
             "variable \"v\" { default = 1 }",
@@ -78,8 +79,12 @@ fn wrong_variables_are_diagnosed() {
         ),
         ("variable \"v\" { defalt = 3 }", Vars::default(), "Unsupported argument"),
     ] {
-        let text = render(&valued(declaration, vars).diagnostics);
+        let found = valued(declaration, vars).diagnostics;
+        let text = render(&found);
         assert!(text.contains(part), "{part}: {text}");
+        if declaration.contains("default = ") || part == "Invalid value for variable" {
+            assert_eq!(found.len(), 1, "and nothing more: {text}");
+        }
     }
     assert!(valued(rule, Vars::default()).job.is_some());
     let lenient = valued("variable \"v\" { default = 1 }", with(flag("vv", "1"), false));

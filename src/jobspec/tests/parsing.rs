@@ -365,3 +365,31 @@ fn what_is_not_built_is_named_where_it_is() {
         assert_eq!(refused(harmless), Vec::<String>::new());
     }
 }
+
+#[test]
+fn numbers_of_a_job_file_are_added_as_decimals() {
+    let parsed = read(
+        r#"
+locals { sum = 0.1 + 0.2 }
+job "a" {
+  meta { text = "${0.1 + 0.2}" }
+  group "g" {
+    task "t" {
+      driver = "raw_exec"
+      config {
+        x          = 0.1 + 0.2
+        y          = "${0.1 + 0.2}"
+        z          = local.sum
+        difference = 0.3 - 0.1
+        text       = "${0.1 + 0.2}!"
+      }
+    }
+  }
+}
+"#,
+    );
+    let job = parsed.job.unwrap_or_else(|| panic!("{}", render(&parsed.diagnostics)));
+    let config = &job["TaskGroups"][0]["Tasks"][0]["Config"];
+    assert_eq!(*config, json!({"x": 0.3, "y": 0.3, "z": 0.3, "difference": 0.2, "text": "0.3!"}));
+    assert_eq!(job["Meta"]["text"], "0.3");
+}

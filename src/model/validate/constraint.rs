@@ -117,7 +117,7 @@ mod tests {
             ("${node.region}", "=", "x", Some("no property of a node")),
             ("${attr.x", "=", "x", Some("closing brace")),
             ("literal", "=", "literal", None),
-            ("${meta.a}", "regexp", "^a(", Some("failed to compile")),
+            ("${meta.a}", "regexp", "^a(", Some("Regular expression \"^a(\" failed to compile: ")),
             ("${meta.a}", "regexp", "^a.*", None),
             ("${attr.v}", "version", ">= 1.2, < 2", None),
             ("${attr.v}", "version", "new", Some("Version constraint is invalid")),

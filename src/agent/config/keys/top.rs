@@ -98,7 +98,9 @@ static PORTS: &[Key] = &[
     key("http", KeyType::Int(PORT, |c, v| c.http.port = u16::try_from(v).unwrap_or(c.http.port)))
         .or("4646")
         .about("the port of the API"),
-    no_effect("rpc", CLUSTER),
+    key("rpc", KeyType::Int(PORT, |c, v| c.rpc.port = u16::try_from(v).unwrap_or(c.rpc.port)))
+        .or("4647")
+        .about("the port in the server's address; nothing listens there while a region has one server"),
     no_effect("serf", CLUSTER),
 ];
 
@@ -112,11 +114,14 @@ static ADDRESSES: &[Key] = &[
 ];
 
 static ADVERTISE: &[Key] = &[
-    key("http", KeyType::Text(advertise))
+    key("http", KeyType::Text(|c, v| advertise(v).map(|told| c.http.advertise = Some(told))))
         .or_words("the first address")
         .takes("host or address, with or without a port")
         .about("what others are told to reach the API at"),
-    no_effect("rpc", CLUSTER),
+    key("rpc", KeyType::Text(|c, v| advertise(v).map(|told| c.rpc.advertise = Some(told))))
+        .or_words("the first address")
+        .takes("host or address, with or without a port")
+        .about("the server's address, as members, the leader and the Raft configuration show it"),
     no_effect("serf", CLUSTER),
 ];
 

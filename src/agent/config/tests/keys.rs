@@ -27,6 +27,8 @@ pub static OBEYED: &[Obeyed] = &[
     ("ports.http", "9", |c| c.http.port == 9 && c.http.advertised() == "0.0.0.0:9"),
     ("addresses.http", "\"::1\"", |c| c.http.addresses.len() == 1 && c.http.addresses[0].is_ipv6()),
     ("advertise.http", "\"::1\"", |c| c.http.advertised() == "[::1]:4646"),
+    ("ports.rpc", "9", |c| c.advertised_rpc() == "0.0.0.0:9"),
+    ("advertise.rpc", "\"10.0.0.1:24647\"", |c| c.advertised_rpc() == "10.0.0.1:24647"),
     ("limits.http_max_conns_per_client", "9", |c| c.http.max_conns_per_client == 9),
     ("telemetry.prometheus_metrics", "true", |c| c.telemetry.prometheus),
     ("telemetry.publish_node_metrics", "true", |c| c.telemetry.publish_node),

@@ -264,13 +264,13 @@ fn a_configuration_written_for_nomad_is_accepted() {
     let loaded = load(&sources(false, &[("base.hcl", BASE), ("more.hcl", text)], &[])).unwrap();
     assert_eq!(loaded.config.client.options["docker.cleanup.image"], "false");
     for warning in [
-        "more.hcl: advertise.rpc has no effect: a region has one server; it is bound when there are several",
+        "more.hcl: advertise.serf has no effect: a region has one server; it is bound when there are several",
         "more.hcl: plugin \"docker\" has no effect: drover has no such driver: jobs that ask for it find no node",
         "client.options.docker.cleanup.image has no effect: it is kept and shown",
     ] {
         assert!(loaded.warnings.iter().any(|w| w == warning), "{warning}: {:#?}", loaded.warnings);
     }
-    assert_eq!(loaded.warnings.len(), 15, "{:#?}", loaded.warnings);
+    assert_eq!(loaded.warnings.len(), 13, "{:#?}", loaded.warnings);
 }
 
 #[test]

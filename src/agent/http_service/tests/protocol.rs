@@ -13,7 +13,7 @@ fn is_answered(answer: &str) -> bool {
 fn one_connection_takes_many_requests_that_may_come_at_once() {
     let server = Server::start("keepalive", Limits::default());
     let thrice = format!(
-        "\r\nGET /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\nPUT /v1/search HTTP/1.1\r\nContent-Length: 2\r\n\r\n{{}}{}",
+        "\r\nGET /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\nPUT /v1/search HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}{}",
         get("/v1/regions")
     );
     let answer = server.ask(&thrice);

@@ -40,3 +40,39 @@ fn differences_of_versions_come_over_http() {
     assert_eq!(status(&answer), "200");
     assert!(answer.contains(r#""Name":"Priority","Old":"50","New":"60""#), "{answer}");
 }
+
+#[test]
+fn differences_take_one_of_the_places_for_computations() {
+    let mut server = Server::start("places", Limits::default());
+    server.run(&register(spec("web", 1), None));
+    let places: Vec<_> = std::iter::from_fn(|| server.service.computations.try_acquire_arc()).collect();
+    assert_eq!(places.len(), MAX_COMPUTATIONS);
+    for query in ["diffs=true", "diff_version=0"] {
+        let refused = server.get(&format!("/v1/job/web/versions?{query}"));
+        assert!(status(&refused) == "429" && refused.contains("Retry-After: 1"), "{refused}");
+    }
+    assert_eq!(status(&server.get("/v1/job/web/versions")), "200");
+    drop(places);
+    assert_eq!(status(&server.get("/v1/job/web/versions?diffs=true")), "200");
+}
+
+#[test]
+fn requests_are_answered_while_something_is_computed() {
+    let server = Server::start("beside", Limits::default());
+    let (release, released) = async_channel::bounded::<()>(1);
+    let (begin, begun) = async_channel::bounded::<()>(1);
+    let service = server.service.clone();
+    let computing = server.service.executor.spawn(async move {
+        let work = move |_: &Reader| {
+            begin.close();
+            // until the other request is answered
+            Ok(released.recv_blocking().is_err())
+        };
+        service.compute(work).await
+    });
+    let _closed = smol::block_on(begun.recv());
+    assert!(server.get("/v1/regions").ends_with("[\"global\"]"));
+    assert!(!computing.is_finished());
+    drop(release);
+    assert!(matches!(smol::block_on(computing), Ok(true)));
+}
