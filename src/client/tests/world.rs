@@ -357,6 +357,10 @@ impl World {
     }
 
     pub fn end(&mut self, run: RunId, status: ExitStatus) {
+        self.end_with(run, Exit { status, oom_killed: false });
+    }
+
+    fn end_with(&mut self, run: RunId, exit: Exit) {
         let at = Wall(self.now.0 as i64);
         let up = self.keeper_up;
         let Some(process) = self.processes.iter_mut().find(|p| p.run == run) else { return };
@@ -364,7 +368,6 @@ impl World {
         if !matches!(process.state, RunState::Running { .. }) {
             return;
         }
-        let exit = Exit { status, oom_killed: false };
         process.state = RunState::Exited { exit, at };
         if up {
             self.inbox.push_back(Input::Keeper(keeper::Event::Exited { run, exit, at }));
@@ -375,6 +378,14 @@ impl World {
     pub fn exit(&mut self, task: &str, code: i32) {
         let newest = self.processes.iter().rev().find(|p| p.label == task).map(|p| p.run);
         self.exit_run(newest.expect("the task has run"), code);
+    }
+
+    /// The kernel kills the newest process of a task, since its memory is used up.
+    pub fn kill_for_memory(&mut self, task: &str) {
+        let newest = self.processes.iter().rev().find(|p| p.label == task).map(|p| p.run);
+        let exit = Exit { status: ExitStatus::Signal(9), oom_killed: true };
+        self.end_with(newest.expect("the task has run"), exit);
+        self.settle();
     }
 
     pub fn exit_run(&mut self, run: RunId, code: i32) {
