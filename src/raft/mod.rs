@@ -1,37 +1,82 @@
 //! Consensus over opaque entries, around the `raft` crate's pure core.
 //!
-//! Refuses to know: jobs, disks, sockets and clocks. It keeps the part of the log that is not yet compacted in memory, so
-//! that the engine's storage cannot fail; whoever drives it writes the same entries to disk before calling `persisted`.
-//! Invariant: nothing that depends on an entry being durable leaves before `persisted` was called for it.
+//! Refuses to know: jobs, disks, sockets and clocks. Ticks and the seed of its timeouts come in as values. It keeps the part of
+//! the log that is not yet compacted in memory, so that the engine's storage cannot fail; whoever drives it writes the same
+//! entries to disk before calling `persisted`. Invariants: nothing that depends on an entry being durable leaves before
+//! `persisted` was called for it; a replica without members neither votes nor campaigns; equal inputs have equal outputs.
 
+mod election;
 mod log;
+mod members;
+mod outgoing;
+mod reads;
+mod received;
+mod record;
+mod snapshot;
+#[cfg(test)]
+mod tests;
 
-use log::Log;
-use raft_engine::eraftpb::{Entry, EntryType, HardState, Message};
-use raft_engine::{Config, RawNode, StateRole, Storage};
-use serde::{Deserialize, Serialize};
+use election::{ELECTION_TICKS, HEARTBEAT_TICKS, Timeouts};
+use log::{Log, MAX_ENTRIES_PER_READ};
+use outgoing::{MAX_BYTES_PER_MESSAGE, MAX_INFLIGHT_MESSAGES, Windows};
+use raft_engine::eraftpb::{Entry, EntryType, HardState};
+use raft_engine::{RawNode, StateRole, Storage};
+use reads::Reads;
+use received::Check;
 use std::fmt;
 
 pub use log::Saved;
+pub use members::{Change, ChangeRefused, Members, TransferRefused};
+pub use outgoing::Outbound;
+pub use reads::{ReadAnswer, ReadLost, ReadRefused};
+pub use received::{MAX_MESSAGE_BYTES, Refused};
+pub use record::Damaged;
+pub use snapshot::{InstallRefused, Installed, Snapshot, WantsSnapshot};
+
+/// The most that one proposal may hold where others have to get it: it has to fit into a message with what surrounds it.
+pub const MAX_ENTRY_BYTES: usize = 2 << 20;
+/// What a leader with others takes before some of it is committed.
+const MAX_UNCOMMITTED_BYTES: usize = 8 << 20;
+/// The same without others, where a turn commits whatever it proposes.
+const MAX_UNCOMMITTED_BYTES_ALONE: u64 = 64 << 20;
+const MAX_COMMITTED_BYTES_PER_STEP: u64 = 1 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub id: u64,
+    /// Decides the election timeouts, and what tells this run's reads from an earlier one's. Another one at each start.
+    pub seed: u64,
+}
 
 /// One replica of one group.
 pub struct Node {
     raw: RawNode<Log>,
+    timeouts: Timeouts,
+    reads: Reads,
+    windows: Windows,
+    /// As of `delivered`.
+    members: Members,
+    /// The last index that was released.
+    delivered: u64,
+    /// As it is on the disk, where a commit index alone is not written.
+    written: HardState,
+    step_is_out: bool,
 }
 
-/// A step's work, in order: send `early`, write `batch`, then call `persisted`.
+/// A step's work, in order: send `early`, write `batch`, then call `persisted`. Nothing else may be asked of the node meanwhile.
 pub struct Step {
     /// What raft allows before persisting: a leader's appends.
     pub early: Vec<Outbound>,
     pub batch: Batch,
     ready: raft_engine::Ready,
     late: Vec<Outbound>,
-    committed: Vec<Entry>,
 }
 
 /// To be written in one durable commit. Opaque to whoever writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
+    /// Comes first: log and state are replaced by the rows that came with it.
+    pub install: Option<Snapshot>,
     /// Entries from here on are replaced.
     pub truncate_from: Option<u64>,
     pub entries: Vec<(u64, Vec<u8>)>,
@@ -39,30 +84,28 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.hard_state.is_none()
+    /// A step that only learns of a commit index writes nothing: the next leader tells it again.
+    pub fn must_sync(&self) -> bool {
+        self.install.is_some() || !self.entries.is_empty() || self.hard_state.is_some()
     }
 }
 
 /// What a durable batch set free.
 pub struct Released {
     pub messages: Vec<Outbound>,
-    /// In log order; to be applied, then told by `applied`.
-    pub committed: Vec<Committed>,
+    /// In log order, without gaps; to be applied, then told by `applied`.
+    pub committed: Vec<CommittedEntry>,
+    pub reads: Vec<ReadAnswer>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommittedEntry {
     pub index: u64,
     pub term: u64,
     /// As it was proposed. `None`: the entry concerns raft alone, as the one does with which a leader opens its term.
     pub data: Option<Vec<u8>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outbound {
-    pub to: u64,
-    pub message: Vec<u8>,
+    /// The members from this entry on, where it changes them: to be stored with the applied index, in one commit.
+    pub conf_state: Option<Members>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,51 +118,54 @@ pub struct Position {
     pub compacted_term: u64,
 }
 
-/// The entry was not taken: this replica does not lead.
+/// Why an entry was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotLeader;
+pub enum ProposalRefused {
+    NotLeader,
+    Transferring,
+    TooLarge { bytes: usize },
+    TooMuchUncommitted,
+}
 
-/// Stored log or hard state that this build cannot read, or that contradicts itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damaged(pub String);
-
-impl fmt::Display for Damaged {
+impl fmt::Display for ProposalRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the stored raft log is damaged: {}", self.0)
+        match self {
+            ProposalRefused::NotLeader => f.write_str("this server does not lead: ask the leader"),
+            ProposalRefused::Transferring => f.write_str("leadership is being transferred: try again"),
+            ProposalRefused::TooLarge { bytes } => {
+                write!(f, "the entry has {bytes} bytes, at most {MAX_ENTRY_BYTES} are allowed: split it")
+            }
+            ProposalRefused::TooMuchUncommitted => {
+                f.write_str("too much waits to be committed: try again when the others have caught up")
+            }
+        }
     }
 }
 
-impl std::error::Error for Damaged {}
-
-/// Election timeout in ticks. A tick's length is the driver's choice.
-const ELECTION_TICKS: usize = 10;
-const HEARTBEAT_TICKS: usize = 2;
-const MAX_BYTES_PER_MESSAGE: u64 = 256 << 10;
-const MAX_INFLIGHT_MESSAGES: usize = 64;
+impl std::error::Error for ProposalRefused {}
 
 impl Node {
-    /// A replica as it was saved; with nothing saved, the first and only voter of a new group.
-    pub fn open(id: u64, saved: Saved) -> Result<Node, Damaged> {
+    /// A replica as it was saved. With nothing saved it is empty: it waits for a snapshot.
+    pub fn open(config: Config, saved: Saved) -> Result<Node, Damaged> {
         let applied = saved.applied;
-        let log = Log::restore(id, saved)?;
-        let config = Config {
-            id,
-            election_tick: ELECTION_TICKS,
-            heartbeat_tick: HEARTBEAT_TICKS,
-            pre_vote: true,
-            check_quorum: true,
-            max_size_per_msg: MAX_BYTES_PER_MESSAGE,
-            max_inflight_msgs: MAX_INFLIGHT_MESSAGES,
-            applied,
-            ..Config::default()
-        };
+        let log = Log::restore(saved)?;
+        let (members, written) = (log.applied().members.clone(), log.hard_state().clone());
         let logger = slog::Logger::root(slog::Discard, slog::o!());
-        let raw = RawNode::new(&config, log, &logger).map_err(|e| Damaged(e.to_string()))?;
-        let mut node = Node { raw };
-        if node.is_only_voter() {
-            // nobody else to wait for; the engine refuses only while it already leads
-            node.raw.campaign().map_err(|e| Damaged(e.to_string()))?;
-        }
+        let raw = RawNode::new(&engine_config(config.id, applied), log, &logger);
+        let mut timeouts = Timeouts::new(config.seed, config.id);
+        let reads = Reads::new(timeouts.number());
+        let mut node = Node {
+            raw: raw.map_err(|e| Damaged(e.to_string()))?,
+            timeouts,
+            reads,
+            windows: Windows::default(),
+            members,
+            delivered: applied,
+            written,
+            step_is_out: false,
+        };
+        node.settle();
+        node.campaign_alone();
         Ok(node)
     }
 
@@ -142,271 +188,265 @@ impl Node {
     /// Where its log ends, and what of it is sure.
     pub fn position(&self) -> Position {
         let log = &self.raw.raft.raft_log;
-        let store = self.raw.store();
-        let first = store.first_index().unwrap_or(1);
+        let (compacted, compacted_term) = self.raw.store().truncated();
         Position {
             last_index: log.last_index(),
             last_term: log.last_term(),
             commit: log.committed,
-            compacted: first.saturating_sub(1),
-            compacted_term: store.term(first.saturating_sub(1)).unwrap_or(0),
+            compacted,
+            compacted_term,
         }
     }
 
     pub fn voters(&self) -> Vec<u64> {
-        self.raw.store().voters().to_vec()
+        self.members.voters.clone()
     }
 
-    /// No other replica takes part: time plays no role.
+    /// No other replica votes: time plays no role.
     pub fn is_only_voter(&self) -> bool {
-        self.raw.store().voters() == [self.id()]
+        self.members.voters == [self.id()]
     }
 
-    /// The stored form of the members, to be written once by whoever creates the group.
-    pub fn conf_state(&self) -> Vec<u8> {
-        self.raw.store().encoded_conf_state()
+    /// A unit of time has passed.
+    pub fn tick(&mut self) {
+        self.assert_no_step_is_out();
+        self.tick_reads();
+        if self.may_campaign() && self.raw.tick() {
+            self.timeouts.draw();
+        }
+        self.settle();
+    }
+
+    /// The engine makes a lone voter the leader within the call, and panics if its log is not on the disk.
+    fn may_campaign(&self) -> bool {
+        let log = &self.raw.raft.raft_log;
+        !self.is_only_voter()
+            || self.is_leader()
+            || (log.unstable_entries().is_empty() && log.unstable_snapshot().is_none())
+    }
+
+    fn campaign_alone(&mut self) {
+        if self.is_only_voter() && !self.is_leader() && self.may_campaign() {
+            let done = self.raw.campaign();
+            assert!(done.is_ok(), "a campaign is refused by nobody");
+            self.settle();
+        }
     }
 
     /// Appends `data`, which is not empty; the index that it has if this replica still leads when it commits.
-    pub fn propose(&mut self, data: Vec<u8>) -> Result<u64, NotLeader> {
+    pub fn propose(&mut self, data: Vec<u8>) -> Result<u64, ProposalRefused> {
         assert!(!data.is_empty(), "an empty entry is raft's own: nobody proposes one");
-        if !self.is_leader() {
-            return Err(NotLeader);
+        self.assert_no_step_is_out();
+        let raft = &self.raw.raft;
+        if raft.state != StateRole::Leader {
+            return Err(ProposalRefused::NotLeader);
         }
-        self.raw.propose(vec![], data).map_err(|_| NotLeader)?;
+        if raft.lead_transferee.is_some() {
+            return Err(ProposalRefused::Transferring);
+        }
+        if !self.is_alone() {
+            self.check_room(data.len())?;
+        }
+        // the engine's other reasons are checked above
+        self.raw.propose(vec![], data).map_err(|_| ProposalRefused::TooMuchUncommitted)?;
         Ok(self.raw.raft.raft_log.last_index())
     }
 
-    /// A peer's message. What is no message is refused; what raft has no use for is ignored.
-    pub fn receive(&mut self, message: &[u8]) -> Result<(), Damaged> {
-        let message: Message = decoded("message", message)?;
-        match self.raw.step(message) {
-            // of a replica that is no member, or came when nobody leads: as if it had been lost on the way
-            Ok(()) | Err(raft_engine::Error::StepPeerNotFound | raft_engine::Error::ProposalDropped) => {
-                Ok(())
-            }
-            Err(e) => Err(Damaged(e.to_string())),
+    /// Nobody gets what is proposed now but by a snapshot.
+    fn is_alone(&self) -> bool {
+        self.raw.raft.prs().iter().len() == 1 && !self.raw.raft.has_pending_conf()
+    }
+
+    fn check_room(&self, bytes: usize) -> Result<(), ProposalRefused> {
+        if bytes > MAX_ENTRY_BYTES {
+            return Err(ProposalRefused::TooLarge { bytes });
         }
+        let raft = &self.raw.raft;
+        let waiting = raft.uncommitted_size();
+        let many = raft.raft_log.unstable_entries().len() >= MAX_ENTRIES_PER_READ;
+        if many || (waiting > 0 && waiting + bytes > MAX_UNCOMMITTED_BYTES) {
+            return Err(ProposalRefused::TooMuchUncommitted);
+        }
+        Ok(())
+    }
+
+    /// A message that came over the link to `peer`.
+    pub fn receive(&mut self, peer: u64, message: &[u8]) -> Result<(), Refused> {
+        self.assert_no_step_is_out();
+        let check = Check { raft: &self.raw.raft, members: &self.members, peer };
+        let message = check.decode(message)?;
+        let from = message.from;
+        let done = self.raw.step(message).map_err(|e| match e {
+            raft_engine::Error::StepPeerNotFound => Refused::NotMember { from },
+            e => Refused::Malformed(e.to_string()),
+        });
+        self.settle();
+        done
     }
 
     pub fn has_work(&self) -> bool {
-        self.raw.has_ready()
+        self.raw.has_ready() || self.reads.has_answers() || self.may_ask()
     }
 
     pub fn step(&mut self) -> Option<Step> {
-        if !self.raw.has_ready() {
+        self.assert_no_step_is_out();
+        assert_eq!(
+            self.delivered,
+            self.snapshot().index,
+            "what was released is applied before the next step"
+        );
+        self.ask();
+        if !self.has_work() {
             return None;
         }
+        let leads = self.is_leader();
         let mut ready = self.raw.ready();
-        let early = outbound(ready.take_messages());
-        let late = outbound(ready.take_persisted_messages());
-        let committed = ready.take_committed_entries();
+        let mut messages = ready.take_messages();
+        messages.extend(ready.take_persisted_messages());
+        let outgoing = self.windows.sort(&mut self.raw, leads, messages);
+        self.reads.take_states(self.raw.raft.id, ready.take_read_states());
+        let batch = self.batch(&ready);
+        self.step_is_out = true;
+        Some(Step { early: outgoing.early, batch, ready, late: outgoing.late })
+    }
+
+    fn batch(&mut self, ready: &raft_engine::Ready) -> Batch {
         let entries = ready.entries();
-        assert!(
-            entries.windows(2).all(|pair| pair[0].index + 1 == pair[1].index),
-            "the entries of a step are contiguous"
-        );
-        let batch = Batch {
-            truncate_from: entries.first().map(|e| e.index).filter(|&i| i <= self.raw.store().last()),
-            entries: entries.iter().map(|e| (e.index, encode_entry(e))).collect(),
-            hard_state: ready.hs().map(encode_hard_state),
-        };
-        Some(Step { early, batch, ready, late, committed })
+        let contiguous = entries.windows(2).all(|pair| pair[0].index + 1 == pair[1].index);
+        assert!(contiguous, "the entries of a step are contiguous");
+        let install = (!ready.snapshot().is_empty()).then(|| Snapshot::from_engine(ready.snapshot()));
+        let last = install.as_ref().map_or(self.raw.store().last(), |snapshot| snapshot.index);
+        let hard_state = self.hard_state_to_write(ready);
+        Batch {
+            install,
+            truncate_from: entries.first().map(|e| e.index).filter(|&i| i <= last),
+            entries: entries.iter().map(|e| (e.index, record::encode_entry(e))).collect(),
+            hard_state: hard_state.map(|hs| record::encode_hard_state(&hs)),
+        }
+    }
+
+    /// A change of membership is only on a disk beside the news that the one before is committed: or a replica that restarts
+    /// with members two changes old could win an election that another wins, too.
+    fn hard_state_to_write(&mut self, ready: &raft_engine::Ready) -> Option<HardState> {
+        let changes_members = ready.entries().iter().any(|e| e.entry_type != EntryType::EntryNormal);
+        let known = ready.hs().unwrap_or_else(|| self.raw.store().hard_state());
+        let is_news = ready.hs().is_some() && ready.must_sync();
+        let is_needed_by_a_change = changes_members && *known != self.written;
+        if is_news || is_needed_by_a_change {
+            self.written = known.clone();
+            return Some(self.written.clone());
+        }
+        None
     }
 
     /// The batch of `step` is durable.
     pub fn persisted(&mut self, step: Step) -> Released {
-        let Step { mut ready, late, mut committed, .. } = step;
+        assert!(self.step_is_out, "the step is this node's");
+        self.step_is_out = false;
+        let Step { mut ready, late, batch, .. } = step;
+        let mut committed = ready.take_committed_entries();
         let hard_state = ready.hs().cloned();
+        if let Some(snapshot) = &batch.install {
+            self.raw.mut_store().install(snapshot);
+            self.members.clone_from(&snapshot.members);
+            self.delivered = snapshot.index;
+        }
         let entries = ready.take_entries();
         self.raw.mut_store().append(entries, hard_state);
-        let mut light = self.raw.advance(ready);
-        let mut messages = late;
-        messages.extend(outbound(light.take_messages()));
-        committed.extend(light.take_committed_entries());
+        let mut light = self.raw.advance_append(ready);
         if let Some(commit) = light.commit_index() {
             self.raw.mut_store().commit_to(commit);
         }
-        assert!(
-            committed.windows(2).all(|pair| pair[0].index + 1 == pair[1].index),
-            "what a step commits is contiguous"
-        );
-        let last = self.raw.store().last();
-        assert!(
-            committed.last().is_none_or(|e| e.index <= last),
-            "what is committed is in this replica's log"
-        );
-        Released { messages, committed: committed.into_iter().map(told).collect() }
+        let leads = self.is_leader();
+        let more = self.windows.sort(&mut self.raw, leads, light.take_messages());
+        committed.extend(light.take_committed_entries());
+        let messages = [late, more.early, more.late].concat();
+        let committed = committed.into_iter().map(|entry| self.deliver(entry)).collect();
+        self.settle();
+        Released { messages, committed, reads: self.reads.take_answers() }
+    }
+
+    /// The engine's own entries are empty.
+    fn deliver(&mut self, entry: Entry) -> CommittedEntry {
+        assert_eq!(entry.index, self.delivered + 1, "what is committed is delivered without gaps");
+        assert!(entry.index <= self.raw.store().last(), "what is committed is in this replica's log");
+        self.delivered = entry.index;
+        let change = record::decode_change(&entry).expect("entries are checked before the log takes them");
+        let (data, conf_state) = match change {
+            None => (entry.data, None),
+            Some(change) => {
+                let members = members::apply(&mut self.raw.raft, &change);
+                if let Some(members) = &members {
+                    self.members.clone_from(members);
+                }
+                (change.context, members)
+            }
+        };
+        let data = (!data.is_empty()).then(|| data.to_vec());
+        CommittedEntry { index: entry.index, term: entry.term, data, conf_state }
     }
 
     /// All released entries are applied.
     pub fn applied(&mut self) {
-        self.raw.advance_apply();
+        self.assert_no_step_is_out();
+        self.raw.advance_apply_to(self.delivered);
+        self.raw.mut_store().set_applied(self.delivered, &self.members);
+        self.campaign_alone();
     }
 
-    /// The log's length in bytes of entries, as kept in memory.
+    /// The log's length in bytes, as kept in memory.
     pub fn log_bytes(&self) -> usize {
         self.raw.store().bytes()
     }
 
-    /// Entries up to `index` are needed by nobody: returns its term, to be stored with the compaction.
+    /// Up to where the log may be compacted. A leader keeps what some member lacks, a follower all, because it may come to
+    /// lead: as far as it fits into the budget. What does not fit goes as soon as it is applied. `None`: nothing.
+    pub fn compactable(&self, budget_bytes: usize) -> Option<u64> {
+        let log = self.raw.store();
+        let others = self.raw.raft.prs().iter().filter(|(id, _)| **id != self.id());
+        let needed = if self.is_leader() {
+            others.map(|(_, progress)| progress.matched).min().unwrap_or(u64::MAX)
+        } else {
+            0
+        };
+        let to = needed.max(log.fits(budget_bytes)).min(log.applied().index);
+        (to > log.truncated().0).then_some(to)
+    }
+
+    /// Entries up to `index`, which are applied, are needed by nobody: returns its term, to be stored with the compaction.
     pub fn compact(&mut self, index: u64) -> Option<u64> {
         let term = self.raw.store().term(index).ok()?;
         self.raw.mut_store().compact(index, term);
         Some(term)
     }
-}
 
-fn outbound(messages: Vec<Message>) -> Vec<Outbound> {
-    messages.into_iter().map(|m| Outbound { to: m.to, message: encoded(&m) }).collect()
-}
-
-/// The engine's own entries are empty, or of another kind.
-fn told(entry: Entry) -> Committed {
-    let proposed = entry.entry_type == EntryType::EntryNormal && !entry.data.is_empty();
-    Committed { index: entry.index, term: entry.term, data: proposed.then(|| entry.data.to_vec()) }
-}
-
-fn encoded(value: &impl Serialize) -> Vec<u8> {
-    postcard::to_stdvec(value).expect("messages, entries and states are plain structs, which can be encoded")
-}
-
-/// All of the bytes.
-fn decoded<'a, T: Deserialize<'a>>(what: impl fmt::Display, bytes: &'a [u8]) -> Result<T, Damaged> {
-    match postcard::take_from_bytes(bytes) {
-        Ok((value, [])) => Ok(value),
-        Ok((_, more)) => Err(Damaged(format!("{what}: {} bytes too many", more.len()))),
-        Err(e) => Err(Damaged(format!("{what}: {e}"))),
-    }
-}
-
-/// An entry as it is stored; its index is its key.
-#[derive(Serialize, Deserialize)]
-struct StoredEntry<'a> {
-    kind: u8,
-    term: u64,
-    #[serde(borrow)]
-    data: &'a [u8],
-}
-
-fn encode_entry(e: &Entry) -> Vec<u8> {
-    encoded(&StoredEntry { kind: e.entry_type as u8, term: e.term, data: &e.data })
-}
-
-fn decode_entry(index: u64, bytes: &[u8]) -> Result<Entry, Damaged> {
-    let stored: StoredEntry<'_> = decoded(format_args!("entry {index}"), bytes)?;
-    let kind = EntryType::from_i32(i32::from(stored.kind))
-        .ok_or_else(|| Damaged(format!("entry {index} is of unknown kind {}", stored.kind)))?;
-    let data = stored.data.to_vec().into();
-    Ok(Entry { entry_type: kind, term: stored.term, index, data, ..Entry::default() })
-}
-
-fn encode_hard_state(hs: &HardState) -> Vec<u8> {
-    encoded(&(hs.term, hs.vote, hs.commit))
-}
-
-fn decode_hard_state(bytes: &[u8]) -> Result<HardState, Damaged> {
-    let (term, vote, commit) = decoded("hard state", bytes)?;
-    Ok(HardState { term, vote, commit })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Drives the node until it rests; returns what was committed. `disk` collects what a restart would find.
-    fn settle(node: &mut Node, disk: &mut Saved) -> Vec<Committed> {
-        let mut done = vec![];
-        while let Some(step) = node.step() {
-            let batch = step.batch.clone();
-            if let Some(from) = batch.truncate_from {
-                disk.entries.retain(|(i, _)| *i < from);
-            }
-            disk.entries.extend(batch.entries);
-            disk.hard_state = batch.hard_state.or(disk.hard_state.take());
-            let released = node.persisted(step);
-            if let Some(last) = released.committed.last() {
-                disk.applied = last.index;
-            }
-            done.extend(released.committed);
-            node.applied();
+    /// After whatever may have changed term, role or leader.
+    fn settle(&mut self) {
+        let raft = &mut self.raw.raft;
+        self.timeouts.follow(raft);
+        self.reads.follow((raft.term, raft.leader_id));
+        if raft.state != StateRole::Leader {
+            self.windows.clear();
         }
-        disk.conf_state = Some(node.conf_state());
-        done
     }
 
-    #[test]
-    fn a_lone_voter_leads_at_once_and_commits_what_is_durable() {
-        let mut disk = Saved::default();
-        let mut node = Node::open(1, Saved::default()).unwrap();
-        let opening = settle(&mut node, &mut disk);
-        assert!(node.is_leader());
-        assert_eq!(opening.len(), 1);
-        assert_eq!(opening[0].data, None);
-
-        let index = node.propose(b"a".to_vec()).unwrap();
-        let step = node.step().unwrap();
-        assert_eq!(step.batch.entries.len(), 1);
-        let released = node.persisted(step);
-        assert_eq!(released.committed, [Committed { index, term: node.term(), data: Some(b"a".to_vec()) }]);
+    fn assert_no_step_is_out(&self) {
+        assert!(!self.step_is_out, "a step is persisted before anything else is asked of the node");
     }
+}
 
-    #[test]
-    fn a_restart_replays_what_was_durable_but_not_applied() {
-        let mut disk = Saved::default();
-        let mut node = Node::open(1, Saved::default()).unwrap();
-        settle(&mut node, &mut disk);
-        for data in [b"a", b"b", b"c"] {
-            node.propose(data.to_vec()).unwrap();
-        }
-        settle(&mut node, &mut disk);
-        let term = node.term();
-        disk.applied -= 2;
-
-        let mut again = Node::open(1, disk.clone()).unwrap();
-        let replayed: Vec<_> = settle(&mut again, &mut disk).into_iter().map(|c| c.data).collect();
-        assert_eq!(replayed, [Some(b"b".to_vec()), Some(b"c".to_vec()), None]);
-        assert_eq!(again.term(), term + 1);
-    }
-
-    #[test]
-    fn compaction_forgets_the_prefix_and_survives_a_restart() {
-        let mut disk = Saved::default();
-        let mut node = Node::open(1, Saved::default()).unwrap();
-        settle(&mut node, &mut disk);
-        for _ in 0..10 {
-            node.propose(vec![7; 100]).unwrap();
-        }
-        settle(&mut node, &mut disk);
-        let before = node.log_bytes();
-        let term = node.compact(disk.applied - 2).unwrap();
-        assert!(node.log_bytes() < before / 2);
-        disk.entries.retain(|(i, _)| *i > disk.applied - 2);
-        disk.truncated = Some((disk.applied - 2, term));
-
-        let mut again = Node::open(1, disk.clone()).unwrap();
-        assert_eq!(settle(&mut again, &mut disk).len(), 1);
-    }
-
-    #[test]
-    fn damage_is_told_not_guessed() {
-        let mut disk = Saved::default();
-        let mut node = Node::open(1, Saved::default()).unwrap();
-        settle(&mut node, &mut disk);
-        node.propose(b"a".to_vec()).unwrap();
-        settle(&mut node, &mut disk);
-        let mut gap = disk.clone();
-        gap.entries.remove(0);
-        assert!(Node::open(1, gap).is_err());
-        let mut torn = disk.clone();
-        torn.entries[1].1.clear();
-        assert!(Node::open(1, torn).is_err());
-        let mut ahead = disk.clone();
-        ahead.applied = 99;
-        assert!(Node::open(1, ahead).is_err());
-        let mut longer = disk.clone();
-        longer.entries[1].1.push(0);
-        assert!(Node::open(1, longer).is_err());
-        assert!(node.receive(b"\xff\xff").is_err());
+fn engine_config(id: u64, applied: u64) -> raft_engine::Config {
+    raft_engine::Config {
+        id,
+        election_tick: ELECTION_TICKS,
+        heartbeat_tick: HEARTBEAT_TICKS,
+        pre_vote: true,
+        check_quorum: true,
+        max_size_per_msg: MAX_BYTES_PER_MESSAGE,
+        max_inflight_msgs: MAX_INFLIGHT_MESSAGES,
+        max_uncommitted_size: MAX_UNCOMMITTED_BYTES_ALONE,
+        max_committed_size_per_ready: MAX_COMMITTED_BYTES_PER_STEP,
+        applied,
+        ..raft_engine::Config::default()
     }
 }

@@ -119,7 +119,7 @@ impl Server {
     /// Opens a server on what its disk holds. `seed` decides ids and jitter.
     pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Damaged> {
         Ok(Server {
-            replica: Replica::open(config.id, store, recovered)?,
+            replica: Replica::open(raft::Config { id: config.id, seed }, store, recovered)?,
             leader: None,
             pending: PendingEntries::default(),
             outbox: Outbox::default(),
@@ -283,8 +283,9 @@ impl Server {
 
     fn propose(&mut self, Proposal { command, then }: Proposal, now: Mono) {
         assert!(self.leader.is_some(), "only a leader's parts propose");
-        let Ok((index, term)) = self.replica.propose(&command) else {
-            return self.refuse_proposal(then, now);
+        let (index, term) = match self.replica.propose(&command) {
+            Ok(place) => place,
+            Err(refused) => return self.refuse_proposal(then, refused, now),
         };
         self.metrics.proposed(index, &command);
         if let (Command::ApplyPlan { .. }, OnApply::Plan { eval, token, .. }) = (&command, &then) {
@@ -295,19 +296,19 @@ impl Server {
     }
 
     /// It is in no log.
-    fn refuse_proposal(&mut self, then: OnApply, now: Mono) {
-        self.tell_waiting(&then, NO_LEADER, now);
+    fn refuse_proposal(&mut self, then: OnApply, refused: raft::ProposalRefused, now: Mono) {
+        self.tell_waiting(&then, replica::not_proposed(refused), now);
         if let (Some(leader), mut cx) = self.split(now) {
             leader.proposal_refused(then, &mut cx);
         }
     }
 
     /// Whoever waits is told that this server does not lead any more, and so what is known of the write.
-    fn tell_waiting(&mut self, then: &OnApply, message: &str, now: Mono) {
+    fn tell_waiting(&mut self, then: &OnApply, refusal: Refusal, now: Mono) {
         let leader = self.other_leader();
         let (_, mut cx) = self.split(now);
         match then.waiting() {
-            Some(Waiting::User(token)) => cx.refuse(token, RefusalKind::Unavailable, message),
+            Some(Waiting::User(token)) => cx.reply(token, Err(refusal)),
             Some(Waiting::Node(asker)) => cx.answer(asker, NodeReply::NotLeader { leader }),
             None => {}
         }
@@ -336,7 +337,7 @@ impl Server {
         self.metrics.applied(index);
         let settled = self.pending.settle(index, term);
         for then in &settled.replaced {
-            self.tell_waiting(then, REPLACED, now);
+            self.tell_waiting(then, unavailable(REPLACED), now);
         }
         if let Some(then) = settled.own {
             self.entry_applied(then, outcome.reply, now)?;
@@ -370,7 +371,7 @@ impl Server {
             OnApply::NodeReported { asker } => cx.answer(asker, NodeReply::Reported),
             // the next leader hears of the node itself, and of a list only a part is deleted
             OnApply::NodeAlive { .. } | OnApply::EvalsDeleted { .. } => {
-                self.tell_waiting(&then, UNKNOWN, now)
+                self.tell_waiting(&then, unavailable(UNKNOWN), now)
             }
             _ => {}
         }
@@ -404,7 +405,7 @@ impl Server {
         cx.metrics.step_down();
         cx.outbox.reservation(ReservationChange::ReleaseAll);
         for proposal in self.outbox.take_all_proposals() {
-            self.refuse_proposal(proposal.then, now);
+            self.refuse_proposal(proposal.then, raft::ProposalRefused::NotLeader, now);
         }
     }
 
@@ -412,7 +413,7 @@ impl Server {
     fn abandon_if_deposed(&mut self, now: Mono) {
         if self.leader.is_none() {
             for then in self.pending.abandon() {
-                self.tell_waiting(&then, UNKNOWN, now);
+                self.tell_waiting(&then, unavailable(UNKNOWN), now);
             }
         }
         assert!(self.leader.is_some() || self.pending.is_empty(), "only a leader has entries pending");
@@ -457,6 +458,10 @@ impl Server {
             ..ServerStatus::default()
         }
     }
+}
+
+fn unavailable(message: &str) -> Refusal {
+    Refusal::new(RefusalKind::Unavailable, message)
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 //!
 //! Refuses to know: who waits for an entry, and what a leader makes of what is applied.
 
+use super::NO_LEADER;
 use state::apply::{ApplyResult, Committed};
 use state::fault::Fault;
 use state::log_batch::LogBatch;
 use state::store::{Reader, Receipt, Recovered, Store};
 use wire::command::Command;
 use wire::record;
+use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
 
 /// How many applied entries stay in the log for peers that lag behind, and how many more there may be before a compaction.
@@ -52,24 +54,25 @@ impl UnpersistedStep {
     }
 
     fn needs_no_disk(&self) -> bool {
-        self.0.batch.is_empty()
+        !self.0.batch.must_sync()
     }
 }
 
 impl Replica {
-    pub fn open(id: u64, store: Store, recovered: Recovered) -> Result<Replica, raft::Damaged> {
+    pub fn open(config: raft::Config, store: Store, recovered: Recovered) -> Result<Replica, raft::Damaged> {
         let unsaved_members = recovered.conf_state.is_none();
+        let alone = || raft::Members::of_voters([config.id]).encode();
         let compacted = recovered.truncated.map_or(0, |t| t.0);
         let saved = raft::Saved {
             entries: recovered.entries,
             hard_state: recovered.hard_state,
-            conf_state: recovered.conf_state,
+            conf_state: Some(recovered.conf_state.unwrap_or_else(alone)),
             truncated: recovered.truncated,
             applied: recovered.applied,
         };
         let reader = store.reader();
         Ok(Replica {
-            raft: raft::Node::open(id, saved)?,
+            raft: raft::Node::open(config, saved)?,
             store,
             reader,
             unsaved_members,
@@ -96,7 +99,7 @@ impl Replica {
     }
 
     /// The index and the term of the new entry.
-    pub fn propose(&mut self, command: &Command) -> Result<(u64, u64), raft::NotLeader> {
+    pub fn propose(&mut self, command: &Command) -> Result<(u64, u64), raft::ProposalRefused> {
         let index = self.raft.propose(record::encode(command))?;
         assert!(index > self.applied(), "a new entry follows what is applied");
         Ok((index, self.raft.term()))
@@ -107,9 +110,13 @@ impl Replica {
         self.raft.is_leader() && self.raft.term() == term
     }
 
-    /// A raft message from a peer; what is damaged is dropped, as if it had been lost on the way.
+    /// A raft message from a peer; what is refused is dropped, as if it had been lost on the way.
     pub fn receive(&mut self, from: Peer, message: &[u8]) {
-        if let Err(e) = self.raft.receive(message) {
+        let Peer::Server(peer) = from else {
+            tracing::warn!(%from, "dropped a raft message of no server");
+            return;
+        };
+        if let Err(e) = self.raft.receive(peer, message) {
             tracing::warn!(%from, error = %e, "dropped a raft message");
         }
     }
@@ -127,10 +134,17 @@ impl Replica {
         let step = if step.needs_no_disk() { step.0 } else { step.persisted(&self.store.append(&batch)?) };
         let released = self.raft.persisted(step);
         messages.extend(released.messages);
+        let members = |c: &raft::CommittedEntry| c.conf_state.as_ref().map(raft::Members::encode);
+        let conf_states: Vec<_> = released.committed.iter().map(members).collect();
         let entries: Vec<_> = released
             .committed
             .iter()
-            .map(|c| Committed { index: c.index, command: c.data.as_deref() })
+            .zip(&conf_states)
+            .map(|(c, conf_state)| Committed {
+                index: c.index,
+                command: c.data.as_deref(),
+                conf_state: conf_state.as_deref(),
+            })
             .collect();
         let outcomes = self.store.apply(&entries)?;
         assert_eq!(outcomes.len(), entries.len(), "each entry has its outcome");
@@ -146,14 +160,14 @@ impl Replica {
     }
 
     fn batch(&mut self, batch: &raft::Batch) -> LogBatch {
-        let compact_to = if batch.is_empty() { None } else { self.compaction() };
-        let members = self.unsaved_members && !batch.is_empty();
+        let compact_to = if batch.must_sync() { self.compaction() } else { None };
+        let members = self.unsaved_members && batch.must_sync();
         self.unsaved_members &= !members;
         LogBatch {
             truncate_from: batch.truncate_from,
             entries: batch.entries.clone(),
             hard_state: batch.hard_state.clone(),
-            conf_state: members.then(|| self.raft.conf_state()),
+            conf_state: members.then(|| self.raft.members().encode()),
             compact_to,
         }
     }
@@ -170,5 +184,16 @@ impl Replica {
         let term = self.raft.compact(to)?;
         self.compacted = to;
         Some((to, term))
+    }
+}
+
+/// What whoever asked is told of a command that was not proposed.
+pub fn not_proposed(refused: raft::ProposalRefused) -> Refusal {
+    use raft::ProposalRefused as R;
+    match refused {
+        R::NotLeader => Refusal::new(RefusalKind::Unavailable, NO_LEADER),
+        R::Transferring => Refusal::new(RefusalKind::Unavailable, refused.to_string()),
+        R::TooLarge { .. } => Refusal::new(RefusalKind::Invalid, refused.to_string()),
+        R::TooMuchUncommitted => Refusal::new(RefusalKind::Busy, refused.to_string()),
     }
 }

@@ -5,6 +5,7 @@
 
 mod scaling;
 
+use super::digest;
 use super::dispatched_spec;
 use super::fault::Fault;
 use super::left_children;
@@ -99,7 +100,7 @@ impl AllRows {
         let mut digest = 0u64;
         for entry in view.rows.iter().map_err(|e| fault_text(e.into()))? {
             let (key, value) = entry.map_err(|e| fault_text(e.into()))?;
-            digest = digest.wrapping_add(tables::row_hash(key.value(), value.value()));
+            digest = digest.wrapping_add(digest::row_hash(key.value(), value.value()));
             all.add_row(key.value(), value.value())?;
         }
         if digest != view.digest() {

@@ -1,5 +1,5 @@
 //! The checksum of what lies on a disk: XXH3 with 64 bits (decision 0057). Refuses to know what it is the checksum of. The digest that
-//! tells replicas apart is another function, `tables::row_hash`.
+//! tells replicas apart is another function, `digest::row_hash`.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

@@ -14,6 +14,7 @@ mod checksum;
 pub mod checksummed;
 pub mod client_store;
 mod cluster_config;
+mod digest;
 mod dispatched_spec;
 pub mod fault;
 pub mod garbage;

@@ -214,7 +214,7 @@ impl Region {
         let bytes = record::encode(command);
         let batch = LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() };
         self.store.append(&batch).expect("appends");
-        let committed = Committed { index, command: Some(&bytes) };
+        let committed = Committed { index, command: Some(&bytes), conf_state: None };
         let mut outcomes = self.store.apply(&[committed]).expect("applies");
         assert_eq!(outcomes.len(), 1);
         outcomes.remove(0)

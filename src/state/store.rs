@@ -9,12 +9,12 @@ use super::apply::{self, ApplyResult, Applying, Committed, FleetEdit};
 use super::checksummed;
 use super::fault::Fault;
 use super::log_batch::{LogBatch, Replay};
-use super::tables::{self, Applied, FORMAT, Kind, META, Region, STATE};
+use super::tables::{self, Applied, FORMAT, Kind, META, Region, STATE, StoredMembers};
 use super::view::{self, View};
 use super::wal::{Wal, WalContents, WalFile};
 use model::alloc::Allocation;
 use model::id::{NodeId, Uuid};
-use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError};
+use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError, WriteTransaction};
 use scheduler::fleet::{Fleet, FleetSnapshot};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,6 +23,9 @@ use wire::record;
 /// Turns that change more rows by themselves than are to be put off are saved this many at a time: saving is to stay the
 /// smaller part of the work.
 const LARGE_BATCHES_PER_SAVE: usize = 4;
+
+/// Index and term of the snapshot that a region begins with.
+const FOUNDED: (u64, u64) = (1, 1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -71,6 +74,7 @@ pub struct Recovered {
     /// The whole log, oldest first, without gaps.
     pub entries: Vec<(u64, Vec<u8>)>,
     pub hard_state: Option<Vec<u8>>,
+    /// The members as of `applied`; of a log that is older than any change of them, as it says.
     pub conf_state: Option<Vec<u8>>,
     /// Index and term of the newest entry that was compacted away.
     pub truncated: Option<(u64, u64)>,
@@ -218,6 +222,28 @@ impl Store {
         Ok((store, recovered))
     }
 
+    /// The region begins: nothing is applied but who its members are, which takes the place of entry 1 of term 1. Two syncs.
+    /// The cut goes to the log first: it counts only once the state has reached it.
+    pub fn found(&mut self, conf_state: &[u8]) -> Result<Receipt, Fault> {
+        if self.applied != Applied::default() || self.last_index != 0 {
+            return Err(Fault::corrupt("a region that has begun cannot be founded again"));
+        }
+        let (index, term) = FOUNDED;
+        let cut = LogBatch { compact_to: Some((index, term)), ..LogBatch::default() };
+        self.log.append(&record::encode(&cut)).map_err(Fault::of_log)?;
+        let applied = Applied { index, ..Applied::default() };
+        let transaction = self.shared.database.begin_write()?;
+        write_applied(&transaction, applied, Some(conf_state))?;
+        let mut published = self.shared.published();
+        transaction.commit()?;
+        published.applied = applied;
+        drop(published);
+        self.applied = applied;
+        self.segment_head.compact_to = cut.compact_to;
+        self.last_index = index;
+        Ok(Receipt { last_index: index })
+    }
+
     /// ONE sync, of the log alone; where that fills a segment, a durable commit of what is applied, and another one.
     pub fn append(&mut self, batch: &LogBatch) -> Result<Receipt, Fault> {
         if batch.is_empty() {
@@ -302,7 +328,7 @@ impl Store {
         } else {
             self.unsaved_rows = 0;
         }
-        transaction.open_table(META)?.insert(tables::META_APPLIED, record::encode(&applied).as_slice())?;
+        write_applied(&transaction, applied, entries.iter().rev().find_map(|e| e.conf_state))?;
         let mut published = self.shared.published();
         transaction.commit()?;
         self.applied = applied;
@@ -386,11 +412,26 @@ fn create(database: &Database) -> Result<(), Fault> {
     Ok(transaction.commit()?)
 }
 
+fn write_applied(
+    transaction: &WriteTransaction,
+    applied: Applied,
+    conf_state: Option<&[u8]>,
+) -> Result<(), Fault> {
+    let mut meta = transaction.open_table(META)?;
+    meta.insert(tables::META_APPLIED, record::encode(&applied).as_slice())?;
+    if let Some(conf_state) = conf_state {
+        let members = StoredMembers { conf_state: conf_state.to_vec() };
+        meta.insert(tables::META_MEMBERS, record::encode(&members).as_slice())?;
+    }
+    Ok(())
+}
+
 /// What the log and the database say together, and the last index in the segment before the one that is written.
 fn recover(database: &Database, found: WalContents) -> Result<(Recovered, Applied, u64), Fault> {
     let transaction = database.begin_read()?;
-    let applied: Applied =
-        tables::get(&transaction.open_table(META)?, tables::META_APPLIED)?.unwrap_or_default();
+    let meta = transaction.open_table(META)?;
+    let applied: Applied = tables::get(&meta, tables::META_APPLIED)?.unwrap_or_default();
+    let members: Option<StoredMembers> = tables::get(&meta, tables::META_MEMBERS)?;
     let mut replay = Replay::default();
     let mut last_before = 0;
     for (frames, is_before) in [(found.before, true), (found.current, false)] {
@@ -406,7 +447,7 @@ fn recover(database: &Database, found: WalContents) -> Result<(Recovered, Applie
     let recovered = Recovered {
         entries: replay.entries,
         hard_state: replay.hard_state,
-        conf_state: replay.conf_state,
+        conf_state: members.map(|m| m.conf_state).or(replay.conf_state),
         truncated,
         applied: applied.index,
         region_id: region.map(|r| r.id),

@@ -26,6 +26,8 @@ pub(super) const FORMAT: u32 = 1;
 /// Keys of `META`.
 pub(super) const META_FORMAT: &[u8] = b"format";
 pub(super) const META_APPLIED: &[u8] = b"applied";
+/// Beside `META_APPLIED`, in one commit: who the members are as of that index.
+pub(super) const META_MEMBERS: &[u8] = b"members";
 
 /// The kinds of rows. A key is the kind's byte and what the comment says; numbers are big endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -396,8 +398,15 @@ pub(super) struct Applied {
     pub tables: [u64; 8],
 }
 
+/// The members of the region, as raft encodes them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StoredMembers {
+    pub conf_state: Vec<u8>,
+}
+
 wire::records! {
     Applied = "applied index" 1;
+    StoredMembers = "members" 1;
     JobRow = "job row" 1;
     NodeInfoRow = "node description" 1;
     NodeRow = "node row" 1;
@@ -472,28 +481,6 @@ pub(super) fn encode_pair(first: u64, second: u64) -> [u8; 16] {
     out[..8].copy_from_slice(&first.to_be_bytes());
     out[8..].copy_from_slice(&second.to_be_bytes());
     out
-}
-
-/// 64 bits of a row, to be added up over rows in any order. Eight bytes at a time, multiplied and folded as in
-/// FNV-1a's wide relatives; it has to tell replicas apart, not to resist anyone.
-pub(super) fn row_hash(key: &[u8], value: &[u8]) -> u64 {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    let fold = |hash: u64, word: [u8; 8]| {
-        let hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(K);
-        hash ^ (hash >> 32)
-    };
-    let mut hash = (key.len() as u64).wrapping_mul(K);
-    for part in [key, value] {
-        let (words, rest) = part.as_chunks();
-        hash = words.iter().fold(hash, |hash, word| fold(hash, *word));
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            hash = fold(hash, word);
-        }
-    }
-    hash = (hash ^ value.len() as u64).wrapping_mul(K);
-    hash ^ (hash >> 29)
 }
 
 #[cfg(test)]

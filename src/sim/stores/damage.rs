@@ -28,7 +28,7 @@ fn images() -> Vec<Vec<u8>> {
         let index = store.applied() + 1;
         let batch = LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() };
         store.append(&batch).expect("appends");
-        store.apply(&[Committed { index, command: Some(&bytes) }]).expect("applies");
+        store.apply(&[Committed { index, command: Some(&bytes), conf_state: None }]).expect("applies");
         store.reader()
     };
     run(&Command::Init { region_id: Default::default(), at: AT });
@@ -100,7 +100,7 @@ fn write_everything(store: &mut Store) -> Result<(), Fault> {
             let bytes = record::encode(&command);
             let index = store.applied() + 1;
             store.append(&LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() })?;
-            store.apply(&[Committed { index, command: Some(&bytes) }])?;
+            store.apply(&[Committed { index, command: Some(&bytes), conf_state: None }])?;
         }
     }
     Ok(())

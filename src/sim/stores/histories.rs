@@ -187,8 +187,10 @@ impl Trial {
 
     fn apply_to(&mut self, store: &mut Store, last: u64) -> Result<(), Fault> {
         let commands: Vec<_> = (store.applied() + 1..=last).map(|i| (i, self.command(i))).collect();
-        let entries: Vec<_> =
-            commands.iter().map(|(index, c)| Committed { index: *index, command: Some(c) }).collect();
+        let entries: Vec<_> = commands
+            .iter()
+            .map(|(index, c)| Committed { index: *index, command: Some(c), conf_state: None })
+            .collect();
         let outcomes = store.apply(&entries)?;
         assert_eq!(outcomes.len(), entries.len());
         assert_eq!(store.digest(), self.digests[&last]);

@@ -26,7 +26,7 @@ fn killed(disk: &SimDisk, jobs: u64) -> Vec<Vec<u8>> {
         let command = record::encode(&register(spec(&id, 1), Some(eval(index.into(), &id))));
         let log = LogBatch { entries: vec![(index, command.clone())], ..LogBatch::default() };
         store.append(&log).expect("appends");
-        store.apply(&[Committed { index, command: Some(&command) }]).expect("applies");
+        store.apply(&[Committed { index, command: Some(&command), conf_state: None }]).expect("applies");
     }
     disk.detach();
     before
@@ -89,7 +89,9 @@ fn what_rots_under_a_living_store_is_no_answer() {
     let sleeping = SimDisk::with_images(1, killed_images().to_vec());
     let (mut store, recovered) = Store::open(sleeping.media(), SMALL).expect("opens");
     for (index, command) in &recovered.entries[recovered.applied as usize..] {
-        store.apply(&[Committed { index: *index, command: Some(command) }]).expect("applies");
+        store
+            .apply(&[Committed { index: *index, command: Some(command), conf_state: None }])
+            .expect("applies");
     }
     drop(store);
     let (mut found, mut harmless) = (0, 0);

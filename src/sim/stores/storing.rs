@@ -27,10 +27,10 @@ fn what_cannot_follow_is_refused_and_changes_nothing() {
         at: AT,
     });
     for command in [&[1, 200, 3][..], &[]] {
-        let bad = Committed { index: region.store.applied() + 1, command: Some(command) };
+        let bad = Committed { index: region.store.applied() + 1, command: Some(command), conf_state: None };
         assert!(matches!(region.store.apply(&[bad]), Err(Fault::Corrupt(_))), "{command:?}");
     }
-    let gap = Committed { index: region.store.applied() + 2, command: None };
+    let gap = Committed { index: region.store.applied() + 2, command: None, conf_state: None };
     assert!(matches!(region.store.apply(&[gap]), Err(Fault::Corrupt(_))));
     consistent(&region.view()).expect("nothing changed");
     let gap = LogBatch { entries: vec![(99, vec![])], ..LogBatch::default() };
@@ -56,6 +56,30 @@ fn a_reader_outlives_no_store_and_a_view_sees_one_index() {
 }
 
 #[test]
+fn a_region_is_founded_and_members_go_with_the_applied_index() {
+    let disk = SimDisk::new(1);
+    let open = || Store::open(disk.media(), Options::default()).expect("opens");
+    let (mut store, empty) = open();
+    assert_eq!(empty, Recovered::default());
+    assert_eq!(store.found(&[7]).expect("founds").last_index(), 1);
+    assert!(store.found(&[7]).is_err(), "once");
+    drop(store);
+
+    let (mut store, founded) = open();
+    let wanted = Recovered { conf_state: Some(vec![7]), truncated: Some((1, 1)), applied: 1, ..empty };
+    assert_eq!(founded, wanted);
+    assert_eq!((store.applied(), store.reader().view().expect("reads").index()), (1, 1));
+    let entries = vec![(2, vec![1]), (3, vec![2])];
+    store.append(&LogBatch { entries: entries.clone(), ..LogBatch::default() }).expect("appends");
+    let changes = Committed { index: 2, command: None, conf_state: Some(&[8, 8]) };
+    store.apply(&[changes, Committed { index: 3, command: None, conf_state: None }]).expect("applies");
+    drop(store);
+    let (_, recovered) = open();
+    let conf_state = Some(if recovered.applied == 3 { vec![8, 8] } else { vec![7] });
+    assert_eq!(recovered, Recovered { entries, conf_state, applied: recovered.applied, ..wanted });
+}
+
+#[test]
 fn a_log_can_be_replaced_from_where_it_is_not_applied() {
     let disk = SimDisk::new(1);
     let mut store = Store::open(disk.media(), Options::default()).expect("opens").0;
@@ -69,7 +93,7 @@ fn a_log_can_be_replaced_from_where_it_is_not_applied() {
     store.append(&LogBatch { truncate_from: Some(2), ..LogBatch::default() }).expect("truncates");
     let states = LogBatch { hard_state: Some(vec![9]), conf_state: Some(vec![7]), ..LogBatch::default() };
     store.append(&LogBatch { entries: batch(&[(2, 3), (3, 3)]).entries, ..states }).expect("appends");
-    store.apply(&[Committed { index: 1, command: None }]).expect("applies");
+    store.apply(&[Committed { index: 1, command: None, conf_state: None }]).expect("applies");
     store.append(&LogBatch { compact_to: Some((1, 5)), ..LogBatch::default() }).expect("compacts");
     drop(store);
     let (_, recovered) = Store::open(disk.media(), Options::default()).expect("opens");
@@ -136,7 +160,7 @@ fn wear_is_a_budget() {
                 let committed: Vec<_> = log
                     .entries
                     .iter()
-                    .map(|(index, c)| Committed { index: *index, command: Some(c) })
+                    .map(|(index, c)| Committed { index: *index, command: Some(c), conf_state: None })
                     .collect();
                 store.apply(&committed).expect("applies");
             }

@@ -21,8 +21,9 @@ mod pool;
 mod scaling;
 mod version;
 
+use super::digest;
 use super::fault::Fault;
-use super::tables::{self, Applied, JobRow, Kind, Region};
+use super::tables::{Applied, JobRow, Kind, Region};
 use super::view::Table;
 use job::End;
 use model::id::{JobKey, NodeId, Uuid};
@@ -43,6 +44,8 @@ pub struct Committed<'a> {
     pub index: u64,
     /// `None`: the entry concerns raft alone, and changes nothing.
     pub command: Option<&'a [u8]>,
+    /// The members from this entry on, where it changes them.
+    pub conf_state: Option<&'a [u8]>,
 }
 
 /// What became of one entry.
@@ -224,15 +227,15 @@ impl ApplyTxn<'_> {
 
     /// For a row that is new, or another than what is there: without looking first.
     fn write_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
-        let old = self.rows.insert(key, value)?.map(|old| tables::row_hash(key, old.value()));
+        let old = self.rows.insert(key, value)?.map(|old| digest::row_hash(key, old.value()));
         self.rows_changed += 1;
         let digest = self.applied.digest.wrapping_sub(old.unwrap_or(0));
-        self.applied.digest = digest.wrapping_add(tables::row_hash(key, value));
+        self.applied.digest = digest.wrapping_add(digest::row_hash(key, value));
         Ok(())
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<(), Fault> {
-        let old = self.rows.remove(key)?.map(|old| tables::row_hash(key, old.value()));
+        let old = self.rows.remove(key)?.map(|old| digest::row_hash(key, old.value()));
         if let Some(hash) = old {
             self.rows_changed += 1;
             self.applied.digest = self.applied.digest.wrapping_sub(hash);

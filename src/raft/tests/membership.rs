@@ -1,0 +1,230 @@
+//! Changes of membership: how they come about, what is refused, and what a crash or an inherited removal leaves.
+
+use super::cluster::{Cluster, Disk};
+use crate::members::{MAX_MEMBERS, PROMOTION_LAG_ENTRIES};
+use crate::{Change, ChangeRefused as R, Members};
+
+/// The leader adds a replica; both rest when it has caught up.
+fn add_learner(cluster: &mut Cluster, id: u64) {
+    let leader = cluster.elect();
+    cluster.settle();
+    cluster.node(leader).propose_change(Change::AddLearner(id), b"add".to_vec()).unwrap();
+    cluster.add(id, Disk::default());
+    cluster.settle();
+}
+
+fn change(cluster: &mut Cluster, change: Change) -> Result<u64, R> {
+    let leader = cluster.leader().unwrap();
+    cluster.node(leader).propose_change(change, vec![])
+}
+
+#[test]
+fn a_learner_catches_up_is_promoted_and_removed() {
+    let mut cluster = Cluster::new(1, &[1]);
+    add_learner(&mut cluster, 2);
+    assert_eq!(*cluster.node(2).members(), Members { voters: vec![1], learners: vec![2] });
+    assert_eq!(cluster.snapshots_taken, 1, "an empty replica begins with a snapshot");
+    let index = change(&mut cluster, Change::Promote(2)).unwrap();
+    cluster.settle();
+    assert_eq!(cluster.node(2).voters(), [1, 2]);
+    assert_eq!(cluster.committed[&index].1, None, "no bytes are no command");
+
+    change(&mut cluster, Change::Remove(2)).unwrap();
+    cluster.settle();
+    assert_eq!(*cluster.node(1).members(), Members::of_voters([1]));
+    let rows = cluster.replicas[&1].state.rows.iter();
+    assert_eq!(rows.filter(|row| row.2.as_deref() == Some(&b"add"[..])).count(), 1, "carried as given");
+}
+
+#[test]
+fn changes_are_refused_with_a_reason() {
+    let mut cluster = Cluster::new(2, &[1, 2, 3]);
+    let leader = cluster.elect();
+    let other = leader % 3 + 1;
+    assert_eq!(cluster.node(other).propose_change(Change::Remove(1), vec![]), Err(R::NotLeader));
+    cluster.settle();
+    assert_eq!(change(&mut cluster, Change::AddLearner(0)), Err(R::InvalidId));
+    assert_eq!(change(&mut cluster, Change::AddLearner(other)), Err(R::AlreadyMember(other)));
+    assert_eq!(change(&mut cluster, Change::Promote(other)), Err(R::NotLearner(other)));
+    assert_eq!(change(&mut cluster, Change::Promote(9)), Err(R::NotLearner(9)));
+    assert_eq!(change(&mut cluster, Change::Remove(9)), Err(R::NotMember(9)));
+    assert_eq!(change(&mut cluster, Change::Remove(leader)), Err(R::OwnRemoval));
+    let large = vec![0; crate::MAX_ENTRY_BYTES + 1];
+    let refused = cluster.node(leader).propose_change(Change::AddLearner(4), large);
+    assert_eq!(refused, Err(R::TooLarge { bytes: crate::MAX_ENTRY_BYTES + 1 }));
+
+    cluster.node(leader).transfer_leader(other).unwrap();
+    assert_eq!(change(&mut cluster, Change::AddLearner(4)), Err(R::Transferring));
+}
+
+#[test]
+fn every_refusal_says_what_is_wrong() {
+    let all = [
+        R::NotLeader,
+        R::Pending,
+        R::Transferring,
+        R::InvalidId,
+        R::AlreadyMember(1),
+        R::NotMember(1),
+        R::NotLearner(1),
+        R::Behind { id: 1, entries: 70 },
+        R::Behind { id: 1, entries: u64::MAX },
+        R::OwnRemoval,
+        R::LastVoter,
+        R::TooManyMembers,
+        R::NothingCompacted,
+        R::TooLarge { bytes: 1 },
+        R::TooMuchUncommitted,
+    ];
+    let texts: std::collections::BTreeSet<_> = all.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), all.len());
+}
+
+#[test]
+fn the_last_voter_stays_and_members_are_bounded() {
+    let mut cluster = Cluster::new(3, &[1]);
+    cluster.turns(1);
+    assert_eq!(change(&mut cluster, Change::Remove(1)), Err(R::LastVoter));
+    for id in 2..=MAX_MEMBERS as u64 {
+        change(&mut cluster, Change::AddLearner(id)).unwrap();
+        cluster.turns(1);
+    }
+    assert_eq!(change(&mut cluster, Change::AddLearner(99)), Err(R::TooManyMembers));
+}
+
+#[test]
+fn one_change_at_a_time() {
+    let mut cluster = Cluster::new(4, &[1, 2, 3]);
+    let leader = cluster.elect();
+    cluster.settle();
+    change(&mut cluster, Change::AddLearner(4)).unwrap();
+    assert_eq!(change(&mut cluster, Change::AddLearner(5)), Err(R::Pending));
+    cluster.until("the first is applied", 20, |c| c.node(leader).members().contains(4));
+    change(&mut cluster, Change::AddLearner(5)).unwrap();
+}
+
+#[test]
+fn a_new_leader_first_commits_in_its_term() {
+    let mut cluster = Cluster::new(5, &[1, 2, 3]);
+    cluster.until("somebody leads", 100, |c| c.leader().is_some());
+    let leader = cluster.leader().unwrap();
+    if !cluster.node(leader).raw.raft.commit_to_current_term() {
+        assert_eq!(change(&mut cluster, Change::AddLearner(4)), Err(R::Pending));
+    }
+    cluster.isolate(leader);
+    cluster.until("another leads", 200, |c| c.leader().is_some_and(|id| id != leader));
+    let other = cluster.leader().unwrap();
+    cluster.isolate(other);
+    if !cluster.node(other).raw.raft.commit_to_current_term() {
+        assert_eq!(change(&mut cluster, Change::AddLearner(4)), Err(R::Pending));
+    }
+}
+
+#[test]
+fn a_learner_that_lags_is_not_promoted() {
+    let mut cluster = Cluster::new(6, &[1]);
+    cluster.turns(1);
+    change(&mut cluster, Change::AddLearner(2)).unwrap();
+    cluster.turns(1);
+    assert_eq!(change(&mut cluster, Change::Promote(2)), Err(R::Behind { id: 2, entries: u64::MAX }));
+    cluster.add(2, Disk::default());
+    cluster.settle();
+    cluster.isolate(2);
+    for _ in 0..=PROMOTION_LAG_ENTRIES {
+        cluster.node(1).propose(b"a".to_vec()).unwrap();
+    }
+    cluster.turns(1);
+    let entries = PROMOTION_LAG_ENTRIES + 1;
+    assert_eq!(change(&mut cluster, Change::Promote(2)), Err(R::Behind { id: 2, entries }));
+    cluster.heal();
+    cluster.settle();
+    change(&mut cluster, Change::Promote(2)).unwrap();
+}
+
+#[test]
+fn a_log_from_its_first_entry_on_takes_no_members() {
+    let mut cluster = Cluster::new(7, &[]);
+    let state = super::cluster::State { members: Members::of_voters([1]), ..Default::default() };
+    cluster.budget_bytes = 0;
+    cluster.add(1, Disk { state, ..Disk::default() });
+    cluster.turns(1);
+    assert_eq!(change(&mut cluster, Change::AddLearner(2)), Err(R::NothingCompacted));
+    cluster.until("it is compacted", 50, |c| c.node(1).position().compacted > 0);
+    change(&mut cluster, Change::AddLearner(2)).unwrap();
+}
+
+/// The removal was proposed by another leader, which died before it could commit it.
+#[test]
+fn a_leader_that_applies_its_own_removal_steps_down() {
+    let mut cluster = Cluster::new(8, &[1, 2, 3]);
+    let leader = cluster.elect();
+    cluster.settle();
+    let (next, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    change(&mut cluster, Change::Remove(next)).unwrap();
+    cluster.cut.extend([(leader, third), (next, leader)]);
+    cluster.step();
+    cluster.crash(leader);
+    cluster.until("the removed one is no member", 300, |c| !c.node(next).members().contains(next));
+    assert_eq!(cluster.leaders.last_key_value().map(|(_, id)| *id), Some(next), "by its own commit");
+    assert!(!cluster.node(next).is_leader());
+    cluster.heal();
+    let now = cluster.elect();
+    assert_ne!(now, next);
+    cluster.settle();
+    cluster.node(now).propose(b"on".to_vec()).unwrap();
+    cluster.settle();
+}
+
+#[test]
+fn an_applied_change_is_not_told_again_after_a_crash() {
+    let mut cluster = Cluster::new(9, &[1]);
+    cluster.turns(1);
+    let before = cluster.replicas[&1].state.clone();
+    let index = change(&mut cluster, Change::AddLearner(2)).unwrap();
+    cluster.turns(1);
+    let after = cluster.replicas[&1].state.clone();
+    for (state, times) in [(before, 1), (after, 0)] {
+        cluster.replicas.get_mut(&1).unwrap().disk.state = state.clone();
+        cluster.crash(1);
+        cluster.start(1);
+        assert_eq!(*cluster.node(1).members(), state.members);
+        cluster.turns(1);
+        assert!(cluster.node(1).is_leader(), "a lone voter leads once the change is applied");
+        assert_eq!(*cluster.node(1).members(), Members { voters: vec![1], learners: vec![2] });
+        let told = cluster.replicas[&1].state.rows.len() - state.rows.len();
+        assert!(told >= times, "{told} entries after {index}");
+    }
+}
+
+/// Or a replica that restarts with members two changes old could win an election that another wins, too.
+#[test]
+fn a_change_is_written_with_the_commit_of_the_one_before() {
+    let mut cluster = Cluster::new(10, &[1, 2, 3]);
+    let leader = cluster.elect();
+    cluster.settle();
+    let first = change(&mut cluster, Change::AddLearner(4)).unwrap();
+    cluster.until("the change is applied by the voters", 20, |c| {
+        (1..=3).all(|id| c.replicas[&id].state.applied >= first)
+    });
+    let stored = |c: &Cluster, id| {
+        let bytes = c.replicas[&id].disk.hard_state.clone().unwrap();
+        crate::record::decode_hard_state(&bytes).unwrap().commit
+    };
+    let followers: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
+    assert!(followers.iter().all(|id| stored(&cluster, *id) < first), "a commit alone is not written");
+    let second = change(&mut cluster, Change::AddLearner(5)).unwrap();
+    cluster.step();
+    for id in followers {
+        assert!(cluster.replicas[&id].disk.entries.contains_key(&second));
+        assert!(stored(&cluster, id) >= first);
+    }
+}
+
+#[test]
+fn members_are_stored_as_ever() {
+    let members = Members { voters: vec![1, 3], learners: vec![200] };
+    assert_eq!(members.encode(), [2, 1, 3, 1, 200, 1, 0, 0, 0]);
+    assert_eq!(Members::decode(&members.encode()), Ok(members));
+    assert_eq!(Members::of_voters([1]).encode(), [1, 1, 0, 0, 0, 0]);
+    assert!(Members::decode(&[1, 1, 0, 1, 1, 0, 0]).is_err(), "a joint change is under way");
+}
