@@ -31,7 +31,7 @@ pub struct Metrics {
     counters: Vec<(String, Series)>,
     samples: Vec<(String, Sample)>,
     node: Labels,
-    /// Of one core of the node.
+    /// What one core of the node has.
     core_mhz: Option<f64>,
     running: Vec<RunningAlloc>,
     telemetry: Telemetry,

@@ -3,6 +3,7 @@
 use super::fixtures::{assignment, restart, task};
 use super::world::World;
 use model::job::{RestartMode, Task};
+use model::task::{Exit, ExitStatus};
 use model::time::Span;
 
 const COUNTED: [&str; 7] = ["start", "running", "restart", "oom_killed", "failed", "complete", "destroy"];
@@ -23,7 +24,8 @@ fn each_counter_of_allocations_counts_its_own_event() {
     w.pass(Span::minutes(1));
     let restarted = counted(&w);
     assert_eq!((restarted[0], &restarted[2..]), (2, &[1, 0, 0, 0, 0][..]), "{COUNTED:?}");
-    w.kill_for_memory("web");
+    let run = w.processes.last().expect("it runs").run;
+    w.end_with(run, Exit { status: ExitStatus::Signal(9), oom_killed: true });
     w.pass(Span::minutes(1));
     assert_eq!(counted(&w)[2..], [1, 1, 1, 0, 0], "{COUNTED:?}");
     w.remove_alloc(1);

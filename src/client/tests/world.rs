@@ -360,7 +360,7 @@ impl World {
         self.end_with(run, Exit { status, oom_killed: false });
     }
 
-    fn end_with(&mut self, run: RunId, exit: Exit) {
+    pub fn end_with(&mut self, run: RunId, exit: Exit) {
         let at = Wall(self.now.0 as i64);
         let up = self.keeper_up;
         let Some(process) = self.processes.iter_mut().find(|p| p.run == run) else { return };
@@ -378,14 +378,6 @@ impl World {
     pub fn exit(&mut self, task: &str, code: i32) {
         let newest = self.processes.iter().rev().find(|p| p.label == task).map(|p| p.run);
         self.exit_run(newest.expect("the task has run"), code);
-    }
-
-    /// The kernel kills the newest process of a task, since its memory is used up.
-    pub fn kill_for_memory(&mut self, task: &str) {
-        let newest = self.processes.iter().rev().find(|p| p.label == task).map(|p| p.run);
-        let exit = Exit { status: ExitStatus::Signal(9), oom_killed: true };
-        self.end_with(newest.expect("the task has run"), exit);
-        self.settle();
     }
 
     pub fn exit_run(&mut self, run: RunId, code: i32) {
