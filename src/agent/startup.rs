@@ -19,6 +19,7 @@ const PARENT_CGROUP: &str = "drover";
 pub fn server_config(config: &Config) -> server::Config {
     server::Config {
         id: SERVER_ID,
+        founders: vec![SERVER_ID],
         heartbeats: HeartbeatRules {
             min_ttl: config.server.min_heartbeat_ttl,
             max_per_second: config.server.max_heartbeats_per_second,

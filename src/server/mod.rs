@@ -56,7 +56,6 @@ use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now};
 use outbox::{Outbox, Proposal};
 use pending::{Asker, MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
-use raft::Damaged;
 use replica::{Applied, Replica, Step};
 use reservations::ReservationChange;
 use state::fault::Fault;
@@ -77,6 +76,9 @@ const REPLACED: &str = "the leader changed before the write was committed, and i
 pub struct Config {
     /// This server's raft id.
     pub id: u64,
+    /// The servers that begin the region together, by id: where this server is one of them and its disk is empty, they are
+    /// the first members. Others wait to be added.
+    pub founders: Vec<u64>,
     pub heartbeats: HeartbeatRules,
     /// Evaluations that are scheduled at the same time.
     pub workers: usize,
@@ -117,9 +119,10 @@ pub struct Turn {
 
 impl Server {
     /// Opens a server on what its disk holds. `seed` decides ids and jitter.
-    pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Damaged> {
+    pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Fault> {
+        let raft = raft::Config { id: config.id, seed };
         Ok(Server {
-            replica: Replica::open(raft::Config { id: config.id, seed }, store, recovered)?,
+            replica: Replica::open(raft, &config.founders, store, recovered)?,
             leader: None,
             pending: PendingEntries::default(),
             outbox: Outbox::default(),
@@ -138,6 +141,7 @@ impl Server {
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
         self.metrics.begin_turn(now.mono);
         self.clock.set(now);
+        self.replica.tick(now.mono);
         let had_inputs = !inputs.is_empty();
         self.with_leader(now.mono, Leader::expire)?;
         for input in inputs {
@@ -432,6 +436,7 @@ impl Server {
         }
         let deadlines = [
             leader.and_then(|leader| leader.next_deadline(space_free, self.clock)),
+            self.replica.next_tick(),
             self.outbox.next_deadline(),
             self.metrics.next_deadline(),
         ];

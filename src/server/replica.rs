@@ -4,6 +4,7 @@
 //! Refuses to know: who waits for an entry, and what a leader makes of what is applied.
 
 use super::NO_LEADER;
+use model::time::{Mono, Span};
 use state::apply::{ApplyResult, Committed};
 use state::fault::Fault;
 use state::log_batch::LogBatch;
@@ -18,13 +19,15 @@ const KEEP_ENTRIES: u64 = 256;
 const COMPACT_EVERY: u64 = 256;
 /// Compaction also follows from size, so that a few large entries do not fill the memory.
 const COMPACT_BYTES: usize = 1 << 20;
+/// The unit in which the group counts time. A heartbeat is due after 2 of them, an election after 10 to 19 (decision 0074).
+const TICK: Span = Span::millis(100);
 
 pub struct Replica {
     raft: raft::Node,
     store: Store,
     reader: Reader,
-    /// The members are not stored yet: the group is being created.
-    unsaved_members: bool,
+    /// `None`: no other replica is in the group, so time plays no role.
+    next_tick: Option<Mono>,
     compacted: u64,
     last_applied_term: u64,
 }
@@ -59,26 +62,54 @@ impl UnpersistedStep {
 }
 
 impl Replica {
-    pub fn open(config: raft::Config, store: Store, recovered: Recovered) -> Result<Replica, raft::Damaged> {
-        let unsaved_members = recovered.conf_state.is_none();
-        let alone = || raft::Members::of_voters([config.id]).encode();
-        let compacted = recovered.truncated.map_or(0, |t| t.0);
-        let saved = raft::Saved {
-            entries: recovered.entries,
-            hard_state: recovered.hard_state,
-            conf_state: Some(recovered.conf_state.unwrap_or_else(alone)),
-            truncated: recovered.truncated,
-            applied: recovered.applied,
+    /// On an empty disk the founders begin the region, whoever else waits for a member that adds it.
+    pub fn open(
+        config: raft::Config,
+        founders: &[u64],
+        mut store: Store,
+        recovered: Recovered,
+    ) -> Result<Replica, Fault> {
+        let is_empty = recovered == Recovered::default();
+        let saved = if is_empty && founders.contains(&config.id) {
+            let founding = raft::Snapshot::founding(founders.iter().copied());
+            store.found(&founding.members.encode())?;
+            raft::Saved::from_snapshot(&founding)
+        } else {
+            raft::Saved {
+                entries: recovered.entries,
+                hard_state: recovered.hard_state,
+                conf_state: recovered.conf_state,
+                truncated: recovered.truncated,
+                applied: recovered.applied,
+            }
         };
+        let compacted = saved.truncated.map_or(0, |(index, _)| index);
+        let raft = raft::Node::open(config, saved).map_err(|e| Fault::corrupt(e.to_string()))?;
         let reader = store.reader();
-        Ok(Replica {
-            raft: raft::Node::open(config, saved)?,
-            store,
-            reader,
-            unsaved_members,
-            compacted,
-            last_applied_term: 0,
-        })
+        Ok(Replica { raft, store, reader, next_tick: None, compacted, last_applied_term: 0 })
+    }
+
+    /// Time passes for the group. Ticks that were missed do not all come at once: a replica that was paused has heard
+    /// from nobody meanwhile, and is not to start an election before others had time to speak.
+    pub fn tick(&mut self, now: Mono) {
+        if !self.has_peers() {
+            self.next_tick = None;
+            return;
+        }
+        let due = *self.next_tick.get_or_insert(now.after(TICK));
+        if due <= now {
+            self.raft.tick();
+            self.next_tick = Some(now.after(TICK));
+        }
+    }
+
+    pub fn next_tick(&self) -> Option<Mono> {
+        self.next_tick
+    }
+
+    fn has_peers(&self) -> bool {
+        let members = self.raft.members();
+        members.voters.len() + members.learners.len() > 1
     }
 
     pub fn raft(&self) -> &raft::Node {
@@ -161,29 +192,36 @@ impl Replica {
 
     fn batch(&mut self, batch: &raft::Batch) -> LogBatch {
         let compact_to = if batch.must_sync() { self.compaction() } else { None };
-        let members = self.unsaved_members && batch.must_sync();
-        self.unsaved_members &= !members;
         LogBatch {
             truncate_from: batch.truncate_from,
             entries: batch.entries.clone(),
             hard_state: batch.hard_state.clone(),
-            conf_state: members.then(|| self.raft.members().encode()),
+            conf_state: None,
             compact_to,
         }
     }
 
     /// The entries that are applied: the store drops them when what they did is durable.
     fn compaction(&mut self) -> Option<(u64, u64)> {
+        let to = if self.has_peers() {
+            let to = self.raft.compactable(COMPACT_BYTES)?;
+            (to - self.compacted >= COMPACT_EVERY).then_some(to)?
+        } else {
+            self.compaction_alone()?
+        };
+        let term = self.raft.compact(to)?;
+        self.compacted = to;
+        Some((to, term))
+    }
+
+    fn compaction_alone(&self) -> Option<u64> {
         let applied = self.store.applied();
         let surplus = applied.saturating_sub(self.compacted);
         let large = self.raft.log_bytes() > COMPACT_BYTES && surplus > 0;
         if surplus < KEEP_ENTRIES + COMPACT_EVERY && !large {
             return None;
         }
-        let to = if large { applied } else { applied - KEEP_ENTRIES };
-        let term = self.raft.compact(to)?;
-        self.compacted = to;
-        Some((to, term))
+        Some(if large { applied } else { applied - KEEP_ENTRIES })
     }
 }
 

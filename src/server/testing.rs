@@ -44,6 +44,7 @@ impl Alone {
         let garbage = Default::default();
         let mut config = Config {
             id: 1,
+            founders: vec![1],
             heartbeats,
             workers: 1,
             tracked_versions: 6,

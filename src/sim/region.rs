@@ -39,9 +39,10 @@ pub struct Regions(Vec<Region>);
 
 impl Region {
     fn new(number: usize, seed: u64, servers: usize, nodes: usize, draws: &mut Stream) -> Region {
-        let server = |server| ServerHost::new(ServerAt { region: number, server }, seed);
+        let all = (0..servers).map(|server| ServerAt { region: number, server });
+        let founders: Vec<u64> = all.clone().map(ServerAt::id).collect();
         Region {
-            servers: (0..servers).map(server).collect(),
+            servers: all.map(|at| ServerHost::new(at, founders.clone(), seed)).collect(),
             nodes: (0..nodes)
                 .map(|node| NodeHost::new(NodeAt { region: number, node }, draws.next_u64()))
                 .collect(),

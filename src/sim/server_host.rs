@@ -32,6 +32,8 @@ const SEGMENT_BYTES: u64 = 48 << 10;
 
 pub struct ServerHost {
     at: ServerAt,
+    /// The servers that begin the region, by id.
+    founders: Vec<u64>,
     pub disk: SimDisk,
     pub options: Options,
     pub garbage: GarbageRules,
@@ -60,10 +62,11 @@ pub struct ServerHost {
 }
 
 impl ServerHost {
-    pub fn new(at: ServerAt, seed: u64) -> Self {
+    pub fn new(at: ServerAt, founders: Vec<u64>, seed: u64) -> Self {
         let seed = seed.wrapping_add((at.id() - 1) << 32);
         ServerHost {
             at,
+            founders,
             disk: SimDisk::new(seed ^ 0x5e1),
             options: Options {
                 cache_bytes: CACHE_BYTES,
@@ -132,6 +135,7 @@ impl ServerHost {
     fn config(&self) -> Config {
         Config {
             id: self.at.id(),
+            founders: self.founders.clone(),
             heartbeats: HeartbeatRules::default(),
             workers: 2,
             tracked_versions: 3,
@@ -163,7 +167,12 @@ impl World {
         }
         host.disk.settle();
         let seed = host.seed.wrapping_add(host.lives);
-        let server = Server::new(host.config(), store, recovered, seed).map_err(|e| e.to_string())?;
+        let server = match Server::new(host.config(), store, recovered, seed) {
+            Ok(server) => server,
+            Err(fault @ Fault::Corrupt(_)) => return self.server_refuses(at, &fault),
+            Err(fault) => return self.server_does_not_open(at, &fault.to_string()),
+        };
+        let host = &mut self.regions[at];
         host.brain = Some(server);
         host.told_full = false;
         host.is_tracked = false;

@@ -27,7 +27,7 @@ pub struct Detail {
 }
 
 impl Fault {
-    pub(super) fn corrupt(message: impl Into<String>) -> Fault {
+    pub fn corrupt(message: impl Into<String>) -> Fault {
         Fault::Corrupt(Detail { message: message.into(), may_have_changed: false })
     }
 

@@ -73,6 +73,7 @@ impl Host {
         pending_create.complete()?;
         let config = Config {
             id: SERVER,
+            founders: vec![SERVER],
             heartbeats: HeartbeatRules::default(),
             workers,
             tracked_versions: 6,
