@@ -135,9 +135,11 @@ impl World {
         }
     }
 
-    /// One list is read: its index has not gone back, and holds what was acknowledged before.
+    /// One list is read: its index has not gone back, and holds what was acknowledged before. Only a leader promises that.
     pub fn read_over_http(&mut self, which: u64) -> Result<(), String> {
-        let Some(at) = self.server_of(User::Reader) else { return Ok(()) };
+        let Some(at) = self.server_of(User::Reader).filter(|at| self.regions[*at].leads()) else {
+            return Ok(());
+        };
         let target = TARGETS[(which % TARGETS.len() as u64) as usize];
         let request = Request {
             method: Method::Get,

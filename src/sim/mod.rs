@@ -1,7 +1,8 @@
 //! The deterministic world: real brains on real stores, with a simulated clock, network, disks and processes, and every
 //! fault that fits in a seed. Nothing here is a stand-in for a brain; what is simulated is only what brains cannot see.
 //!
-//! A world has regions of servers and nodes; every fault is counted when it strikes. The seeds run one region of one server.
+//! A world has regions of servers and nodes; every fault is counted when it strikes. The seeds run one region of one
+//! server; `elections` runs regions of several.
 //!
 //! Refuses to know: `io`, `agent`, `cli`. Invariants: no thread, no clock, no entropy: a seed decides everything, and the
 //! same seed twice gives the same trace. `DROVER_SIM_SEED=n` runs one seed and prints its events; `DROVER_SIM_SEEDS=n`
@@ -13,6 +14,7 @@ mod checks;
 mod clock;
 pub mod disk;
 mod dispatchers;
+mod elections;
 mod exits;
 mod faults;
 mod garbage;

@@ -98,6 +98,11 @@ impl ServerHost {
         self.brain.is_some()
     }
 
+    /// It says that it does.
+    pub fn leads(&self) -> bool {
+        self.brain.as_ref().is_some_and(|s| s.status().ready)
+    }
+
     pub fn applied_index(&self) -> u64 {
         self.brain.as_ref().map_or(0, |s| s.status().applied_index)
     }

@@ -1,4 +1,5 @@
-//! Which server each user asks: one drawn by the seed, and another one of its region while that is down.
+//! Which server each user asks: one drawn by the seed; the leader of its region, if there is one and this one does not lead; another one
+//! while it is down.
 //!
 //! Refuses to know what users want.
 
@@ -45,7 +46,9 @@ impl World {
         let first = self.users.servers[&user];
         let count = self.regions[first.region].servers.len();
         let next = |n| ServerAt { server: (first.server + n) % count, ..first };
-        let up = (0..count).map(next).find(|at| self.regions[*at].is_up())?;
+        let all = || (0..count).map(next);
+        let leader = all().find(|at| self.regions[*at].leads());
+        let up = leader.or_else(|| all().find(|at| self.regions[*at].is_up()))?;
         self.users.servers.insert(user, up);
         Some(up)
     }

@@ -1,0 +1,129 @@
+//! Regions of several servers: they elect a leader, follow it, and outlive its death. Every index that two servers have applied must
+//! have one digest, as everywhere in this world.
+//!
+//! Refuses to know: how a vote is counted. Links are sound here, and disks forget nothing that was synced.
+
+#![cfg(test)]
+
+use super::faults::ServerFault;
+use super::place::ServerAt;
+use super::users::HOME_REGION;
+use super::world::{Event, World};
+use model::time::{Mono, Span};
+
+const NODES: usize = 3;
+/// Two election timeouts of the longest kind: 19 ticks of 100 ms.
+const TWO_ELECTION_TIMEOUTS: Span = Span::millis(3_800);
+const STEP: Span = Span::millis(20);
+
+fn region_of(servers: usize, seed: u64) -> World {
+    let mut world = World::new(seed, servers, NODES, false);
+    world.faults.heal();
+    world.start_all().expect("fresh disks open");
+    world.after(Span::seconds(1), Event::Work);
+    world
+}
+
+fn run_for(world: &mut World, span: Span) {
+    world.run_until(world.now.after(span)).unwrap_or_else(|e| panic!("{e}"));
+}
+
+fn leaders(world: &World) -> Vec<ServerAt> {
+    world.regions.servers().into_iter().filter(|at| world.regions[*at].leads()).collect()
+}
+
+/// Runs until a server leads. How long that took.
+fn await_leader(world: &mut World) -> (ServerAt, Span) {
+    let begun = world.now;
+    while world.now.since(begun) < Span::seconds(30) {
+        if let [leader] = leaders(world)[..] {
+            return (leader, world.now.since(begun));
+        }
+        run_for(world, STEP);
+    }
+    panic!("nobody leads");
+}
+
+/// All that users wanted has come about, and every server knows it.
+fn settle(world: &mut World) {
+    world.workload.stop();
+    run_for(world, Span::minutes(15));
+    world.check_settled().unwrap_or_else(|e| panic!("{e}"));
+    let applied: Vec<u64> =
+        world.regions[HOME_REGION].servers.iter().map(|server| server.applied_index()).collect();
+    assert!(applied.iter().all(|index| *index == applied[0]), "some lag: {applied:?}");
+    assert!(world.ledger.acknowledged > 0, "users wrote something");
+}
+
+#[test]
+fn servers_elect_one_leader_and_apply_the_same() {
+    for (seed, servers) in [(1, 3), (2, 3), (3, 5)] {
+        let mut world = region_of(servers, seed);
+        let (leader, _) = await_leader(&mut world);
+        run_for(&mut world, Span::minutes(1));
+        assert_eq!(leaders(&world), [leader], "nobody else is elected while it lives");
+        let told = |at: ServerAt| world.regions[at].brain.as_ref().and_then(|s| s.status().leader);
+        let all: Vec<_> = world.regions.servers().into_iter().map(told).collect();
+        assert!(all.iter().all(|of| *of == Some(leader.id())), "{all:?}");
+        settle(&mut world);
+    }
+}
+
+#[test]
+fn a_dead_leader_has_a_successor_in_two_timeouts() {
+    for seed in 1..=4 {
+        let mut world = region_of(3, seed);
+        for _ in 0..4 {
+            let (leader, _) = await_leader(&mut world);
+            run_for(&mut world, Span::seconds(20));
+            world.stop_server(leader, Span::seconds(15));
+            let (next, took) = await_leader(&mut world);
+            assert_ne!(next, leader);
+            assert!(took <= TWO_ELECTION_TIMEOUTS, "seed {seed}: {took:?}");
+            run_for(&mut world, Span::seconds(20));
+        }
+        settle(&mut world);
+    }
+}
+
+/// Any server at any disk operation: what is unsynced is gone, and what was acknowledged is not.
+#[test]
+fn power_cuts_of_servers_lose_nothing_acknowledged() {
+    for seed in 1..=4 {
+        let mut world = region_of(3, seed);
+        for _ in 0..12 {
+            let server = world.faults.draw(3) as usize;
+            let operations = 1 + world.faults.draw(60);
+            let at = ServerAt { region: HOME_REGION, server };
+            world.strike_server(at, ServerFault::PowerCut { operations });
+            run_for(&mut world, Span::seconds(10));
+        }
+        world.heal().expect("what is down comes up");
+        settle(&mut world);
+    }
+}
+
+/// Without a majority nothing is acknowledged; with one again, all goes on.
+#[test]
+fn a_minority_acknowledges_nothing() {
+    let mut world = region_of(3, 1);
+    let (leader, _) = await_leader(&mut world);
+    run_for(&mut world, Span::seconds(20));
+    for at in world.regions.servers().into_iter().filter(|at| *at != leader) {
+        world.stop_server(at, Span::seconds(60));
+    }
+    run_for(&mut world, Span::seconds(5));
+    let acknowledged = world.ledger.acknowledged;
+    run_for(&mut world, Span::seconds(50));
+    assert_eq!((world.ledger.acknowledged, leaders(&world)), (acknowledged, vec![]));
+    settle(&mut world);
+    assert!(world.ledger.acknowledged >= acknowledged);
+}
+
+/// A region of one has nobody to wait for: it leads in the first turns of its first life.
+#[test]
+fn a_server_alone_leads_at_once() {
+    let mut world = region_of(1, 1);
+    world.run_until(Mono(1).after(Span::millis(100))).expect("no fault, no failure");
+    assert_eq!(leaders(&world).len(), 1);
+}
