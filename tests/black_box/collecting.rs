@@ -1,15 +1,12 @@
 //! What has ended is forgotten: when somebody asks for it, and by itself after the times that the configuration says.
 
+use crate::job_file::JobFile;
 use crate::node::{Node, path, text};
 use crate::wait;
 
 fn job(node: &Node, kind: &str, id: &str, script: &str) -> String {
-    let job = format!(
-        "job \"{id}\" {{\n  type = \"{kind}\"\n  group \"g\" {{\n    task \"t\" {{\n      driver = \"raw_exec\"\n      \
-         config {{\n        command = \"/bin/sh\"\n        args = [\"-c\", \"{script}\"]\n      }}\n      resources {{\n        \
-         cpu = 20\n        memory = 16\n      }}\n    }}\n  }}\n}}\n"
-    );
-    path(&node.write(&format!("{id}.hcl"), &job)).to_string()
+    let file = JobFile { in_job: &format!("type = {kind:?}"), ..JobFile::new(id, script) };
+    path(&node.write(&format!("{id}.hcl"), &file.text())).to_string()
 }
 
 fn status_of(node: &Node, what: &str) -> u16 {

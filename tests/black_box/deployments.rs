@@ -1,17 +1,18 @@
 //! How a changed service is rolled out: by the command line, over HTTP, and back again when it is no good.
 
+use crate::job_file::JobFile;
 use crate::node::{Node, Said, path, text};
 use crate::wait;
 use serde_json::{Value, json};
 
 /// A service of two that is healthy after a tenth of a second.
 fn service(script: &str, update: &str) -> String {
-    format!(
-        "job \"web\" {{\n group \"g\" {{\n count = 2\n update {{\n health_check = \"task_states\"\n min_healthy_time = \"100ms\"\n\
+    let in_group = format!(
+        "count = 2\n update {{\n health_check = \"task_states\"\n min_healthy_time = \"100ms\"\n\
          healthy_deadline = \"10s\"\n progress_deadline = \"20s\"\n {update}\n}}\n restart {{\n attempts = 0\n mode = \"fail\"\n}}\n\
-         reschedule {{\n attempts = 0\n unlimited = false\n}}\n task \"t\" {{\n driver = \"raw_exec\"\n config {{\n\
-         command = \"/bin/sh\"\n args = [\"-c\", {script:?}]\n}}\n resources {{\n cpu = 20\n memory = 10\n}}\n}}\n}}\n}}\n"
-    )
+         reschedule {{\n attempts = 0\n unlimited = false\n}}"
+    );
+    JobFile { in_group: &in_group, ..JobFile::new("web", script) }.text()
 }
 
 fn run(node: &Node, name: &str, script: &str, update: &str) -> Said {

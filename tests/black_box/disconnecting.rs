@@ -95,4 +95,7 @@ fn what_does_not_sit_it_out_is_lost_and_placed_again() {
     });
     let first = node.get(&format!("/v1/allocation/{}", text(&alloc["ID"]))).json();
     assert_eq!(text(&first["DesiredStatus"]), "stop");
+    let line =
+        format!("[WARN]  nomad.heartbeat: node TTL expired: node_id={} status=down", text(&first["NodeID"]));
+    assert!(node.printed().contains(&line), "{line}\n{}", node.printed());
 }

@@ -1,5 +1,6 @@
 //! Jobs that are dispatched: on one machine, by the command line and the API.
 
+use crate::job_file::JobFile;
 use crate::node::{Node, path, shell_job, signal_process, text};
 use crate::{wait, web};
 use base64::Engine as _;
@@ -10,12 +11,9 @@ use std::fs;
 
 /// Its task says what it was given, and stays as long as it is told.
 fn file(node: &Node, id: &str, parameterized: &str, script: &str) -> String {
-    let job = format!(
-        "job \"{id}\" {{\n  type = \"batch\"\n  parameterized {{\n{parameterized}\n  }}\n  group \"g\" {{\n    \
-         task \"t\" {{\n      driver = \"raw_exec\"\n      dispatch_payload {{\n        file = \"in/put.txt\"\n      }}\n      \
-         config {{\n        command = \"/bin/sh\"\n        args = [\"-c\", \"{script}\"]\n      }}\n      resources {{\n        \
-         cpu = 20\n        memory = 16\n      }}\n    }}\n  }}\n}}\n"
-    );
+    let in_job = format!("type = \"batch\"\n  parameterized {{\n{parameterized}\n  }}");
+    let in_task = "dispatch_payload {\n        file = \"in/put.txt\"\n      }";
+    let job = JobFile { in_job: &in_job, in_task, ..JobFile::new(id, script) }.text();
     path(&node.write(&format!("{id}.hcl"), &job)).to_string()
 }
 

@@ -20,6 +20,7 @@ mod exec;
 mod full_disk;
 mod hostile;
 mod http_api;
+mod job_file;
 mod logs;
 mod names;
 mod node;

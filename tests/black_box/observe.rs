@@ -1,6 +1,6 @@
 //! What an operator watches: events as they happen, metrics, the agent's own log, and the commands for them.
 
-use crate::node::{Node, path, text};
+use crate::node::{Node, path, shell_job, text};
 use crate::wait;
 use crate::web;
 use base64::Engine;
@@ -198,9 +198,14 @@ fn the_log_says_at_debug_what_happens_and_is_calm_at_info() {
     };
     let node = Node::dev();
     let alloc = told(&node);
-    let event = |kind: &str| {
+    let mut fails = shell_job("again", "exit 1");
+    fails["TaskGroups"][0]["RestartPolicy"]["Attempts"] = 1.into();
+    node.register(&fails);
+    let failed = text(&node.await_alloc("again", "failed")["ID"]).to_string();
+    let event_of = |alloc: &str, kind: &str| {
         format!("[DEBUG] client.alloc_runner.task_runner: Task event: alloc_id={alloc} task=t type={kind} ")
     };
+    let event = |kind: &str| event_of(&alloc, kind);
     for line in [
         "[INFO]  nomad: cluster leadership acquired: ",
         "[DEBUG] nomad.client: node registered: node_id=",
@@ -214,10 +219,16 @@ fn the_log_says_at_debug_what_happens_and_is_calm_at_info() {
         &event("Received"),
         &event("Started"),
         &event("Killing"),
+        &event("Killed"),
+        &event_of(&failed, "Restarting"),
         &format!("[DEBUG] client.alloc_runner: allocation status changed: alloc_id={alloc} job_id=web "),
     ] {
         wait::until(line, || node.printed().contains(line).then_some(()));
     }
+    let printed = node.printed();
+    let plans = printed.lines().filter(|line| line.contains("nomad.worker: plan evaluated: "));
+    let accepted = plans.filter(|line| line.contains(" nodes=1 rejected=0 ")).count();
+    assert!(accepted >= 2, "each job has a plan for the node: {printed}");
     let calm = Node::durable();
     wait::until("it has begun", || calm.printed().contains("node registration complete").then_some(()));
     let before = calm.printed();

@@ -1,5 +1,6 @@
 //! What operators do: older versions brought back, the scheduler told how to work, evaluations deleted, node pools.
 
+use crate::job_file::JobFile;
 use crate::node::{Node, Said, path, text};
 use crate::wait;
 use crate::web;
@@ -7,11 +8,10 @@ use serde_json::{Value, json};
 
 /// A service of `count` that needs next to nothing.
 fn service(id: &str, count: u32, more: &str) -> String {
-    format!(
-        "job {id:?} {{\n {more}\n group \"g\" {{\n count = {count}\n update {{\n health_check = \"task_states\"\n\
-         min_healthy_time = \"100ms\"\n}}\n task \"t\" {{\n driver = \"raw_exec\"\n config {{\n\
-         command = \"/bin/sleep\"\n args = [\"1000\"]\n}}\n resources {{\n cpu = 20\n memory = 10\n}}\n}}\n}}\n}}\n"
-    )
+    let in_group = format!(
+        "count = {count}\n update {{\n health_check = \"task_states\"\n min_healthy_time = \"100ms\"\n}}"
+    );
+    JobFile { in_job: more, in_group: &in_group, ..JobFile::new(id, "exec sleep 1000") }.text()
 }
 
 fn run(node: &Node, id: &str, count: u32) {

@@ -1,15 +1,15 @@
 //! Looking before one acts: what a job would change, and what it changed before.
 
+use crate::job_file::JobFile;
 use crate::node::{Node, path, shell_job};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 fn file(node: &Node, count: u64, message: &str) -> PathBuf {
-    let text = format!(
-        "variable \"memory\" {{ default = 16 }}\njob \"web\" {{\n group \"g\" {{\n count = {count}\n task \"t\" {{\n driver = \"raw_exec\"\n \
-         config {{\n command = \"/bin/sh\"\n args = [\"-c\", \"while :; do echo {message}; sleep 1; done\"]\n }}\n \
-         resources {{\n cpu = 20\n memory = var.memory\n }}\n }}\n }}\n}}\n"
-    );
+    let script = format!("while :; do echo {message}; sleep 1; done");
+    let in_group = format!("count = {count}");
+    let job = JobFile { in_group: &in_group, memory: "var.memory", ..JobFile::new("web", &script) };
+    let text = format!("variable \"memory\" {{ default = 16 }}\n{}", job.text());
     node.write("web.nomad.hcl", &text)
 }
 

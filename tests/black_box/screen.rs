@@ -1,5 +1,6 @@
 //! What a user sees on a terminal: a page that is drawn again in place, never higher or wider than the terminal; in a pipe plain lines.
 
+use crate::job_file::JobFile;
 use crate::node::{Node, path};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -42,13 +43,9 @@ fn a_terminal_is_drawn_on_in_place_and_a_pipe_gets_plain_lines() {
     let node = Node::dev();
     // deaf to its signal: stopping takes until the kill timeout, so that there is more than one look at it, however slow the machine is
     let script = "trap '' INT; while :; do sleep 0.05; done";
-    let file = node.write(
-        "many.nomad.hcl",
-        &format!(
-            "job \"many\" {{\n group \"g\" {{\n count = 9\n task \"t\" {{\n driver = \"raw_exec\"\n kill_timeout = \"2s\"\n config {{\n command = \"/bin/sh\"\n\
-             args = [\"-c\", {script:?}]\n}}\n resources {{ memory = 10 }}\n}}\n}}\n}}\n"
-        ),
-    );
+    let job =
+        JobFile { in_group: "count = 9", in_task: "kill_timeout = \"2s\"", ..JobFile::new("many", script) };
+    let file = node.write("many.nomad.hcl", &job.text());
     let run = seen(&node, &["job", "run", path(&file)]);
     assert!(run.contains(" is complete, of") && run.contains("finished with status"), "{run:?}");
     let piped = node.drover(&["job", "eval", "many"]);

@@ -176,8 +176,9 @@ fn acknowledged_jobs_survive_kills_at_any_moment() {
 }
 
 /// Dispatches and scales until it gets no answer; gives the tokens with what was dispatched, and the counts that may be the last.
-fn dispatch_and_scale(port: u16, round: usize) -> (Vec<(String, String)>, Vec<u64>) {
-    let (mut dispatched, mut last) = (vec![], vec![]);
+/// `last`: those of the round before.
+fn dispatch_and_scale(port: u16, round: usize, mut last: Vec<u64>) -> (Vec<(String, String)>, Vec<u64>) {
+    let mut dispatched = vec![];
     let ask = |target: &str, body: Value| {
         let answer = crate::web::try_send(port, "PUT", target, &body.to_string()).ok()?;
         (answer.status == 200).then(|| answer.json())
@@ -193,7 +194,7 @@ fn dispatch_and_scale(port: u16, round: usize) -> (Vec<(String, String)>, Vec<u6
             Some(_) => last = vec![count],
             // it may have happened, or what was acknowledged before it may still hold
             None => {
-                last.extend((!last.is_empty()).then_some(count));
+                last.push(count);
                 break;
             }
         }
@@ -212,9 +213,10 @@ fn acknowledged_dispatches_and_counts_survive_kills() {
     batch("form", "ParameterizedJob", json!({}));
     batch("off", "Periodic", json!({"Enabled": false, "Specs": ["@daily"]}));
     let mut dispatched: Vec<(String, String)> = vec![];
+    let mut counts = vec![0];
     for round in 0..4 {
-        let port = node.port;
-        let writer = std::thread::spawn(move || dispatch_and_scale(port, round));
+        let (port, last) = (node.port, counts);
+        let writer = std::thread::spawn(move || dispatch_and_scale(port, round, last));
         // another moment in each round
         let enough = dispatched.len() + 1 + round * 5;
         wait::until("jobs are dispatched", || {
@@ -223,6 +225,7 @@ fn acknowledged_dispatches_and_counts_survive_kills() {
         });
         node.kill();
         let (more, last) = writer.join().expect("the writer");
+        assert!(!last.is_empty(), "some count was acknowledged, in this round or before");
         dispatched.extend(more);
         node.start();
         for (token, id) in &dispatched {
@@ -234,8 +237,9 @@ fn acknowledged_dispatches_and_counts_survive_kills() {
                 "{token}"
             );
         }
-        let count = node.get("/v1/job/off").json()["TaskGroups"][0]["Count"].as_u64();
-        assert!(last.is_empty() || count.is_some_and(|count| last.contains(&count)), "{count:?} {last:?}");
+        let count = node.get("/v1/job/off").json()["TaskGroups"][0]["Count"].as_u64().expect("a count");
+        assert!(last.contains(&count), "{count} is none of {last:?}");
+        counts = vec![count];
     }
     assert!(dispatched.len() > 4);
 }

@@ -1,17 +1,17 @@
 //! How a changed system job is rolled out on one machine: by its health, with canaries, and back again when it is no good.
 
+use crate::job_file::JobFile;
 use crate::node::{Node, Said, path, text};
 use crate::wait;
 use serde_json::Value;
 
 /// A system job that is healthy after a tenth of a second, and fails at once or not at all.
 fn watcher(script: &str, update: &str) -> String {
-    format!(
-        "job \"watch\" {{\n type = \"system\"\n group \"g\" {{\n update {{\n min_healthy_time = \"100ms\"\n\
-         healthy_deadline = \"10s\"\n progress_deadline = \"20s\"\n {update}\n}}\n restart {{\n attempts = 0\n mode = \"fail\"\n}}\n\
-         task \"t\" {{\n driver = \"raw_exec\"\n config {{\n command = \"/bin/sh\"\n args = [\"-c\", {script:?}]\n}}\n\
-         resources {{\n cpu = 20\n memory = 10\n}}\n}}\n}}\n}}\n"
-    )
+    let in_group = format!(
+        "update {{\n min_healthy_time = \"100ms\"\n healthy_deadline = \"10s\"\n progress_deadline = \"20s\"\n {update}\n}}\n\
+         restart {{\n attempts = 0\n mode = \"fail\"\n}}"
+    );
+    JobFile { in_job: "type = \"system\"", in_group: &in_group, ..JobFile::new("watch", script) }.text()
 }
 
 fn run(node: &Node, script: &str, update: &str) -> Said {

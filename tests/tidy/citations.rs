@@ -1,5 +1,5 @@
 //! Citations of the specification: `server.md 7.3` in a comment or a document has a rule or a section of that number in `docs/behaviour`,
-//! whose numbers are each given once.
+//! whose numbers are each given once; so has each row of docs/nomad-differences.md.
 
 use crate::source::Source;
 
@@ -82,4 +82,28 @@ pub fn without_target(path: &str, text: &str, rules: &[Rules]) -> Vec<String> {
 
 fn continues_a_name(line: &str, from: usize) -> bool {
     line[..from].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_')
+}
+
+/// Each row of docs/nomad-differences.md whose second column names a rule that is not there. A number without a document is of the one
+/// that the section names first, after `Rules: `, or that the cell has named before.
+pub fn differences(text: &str, rules: &[Rules]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut of_section = "";
+    for (at, line) in text.lines().enumerate() {
+        if let Some(named) = line.strip_prefix("Rules: ") {
+            of_section = named.split(|c: char| c != '-' && !c.is_alphanumeric()).next().unwrap_or("");
+        }
+        let mut cells = line.split('|').skip(1).map(str::trim);
+        let is_row = cells.next().is_some_and(|number| number.parse::<u32>().is_ok());
+        let (mut document, cell) = (of_section, cells.next().filter(|_| is_row));
+        for cited in cell.into_iter().flat_map(|cell| cell.split(',')).map(str::trim) {
+            let (named, number) = cited.split_once(' ').unwrap_or((document, cited));
+            document = named;
+            let of = rules.iter().find(|rules| rules.document.strip_suffix(".md") == Some(document));
+            if !of.is_some_and(|rules| rules.has(number)) {
+                found.push(format!("docs/nomad-differences.md:{}: {document}.md has no {number}", at + 1));
+            }
+        }
+    }
+    found
 }

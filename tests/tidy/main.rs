@@ -8,11 +8,14 @@ mod canary;
 mod checks;
 mod circles;
 mod citations;
+mod decisions;
 mod floors;
+mod items;
 mod public;
 mod source;
 mod tree;
 
+use decisions::Decision;
 use source::{Source, root};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,9 +56,27 @@ fn every_citation_has_its_rule() {
     let rules = citations::DOCUMENTS.map(|name| citations::Rules::new(name, &read(name)));
     let mut found: Vec<String> = rules.iter().flat_map(citations::Rules::doubled).collect();
     found.extend(Source::all().iter().flat_map(|source| citations::in_comments(source, &rules)));
-    for path in documents(&root().join("docs")) {
-        let text = fs::read_to_string(&path).expect("a listed document is readable");
-        found.extend(citations::without_target(&path.display().to_string(), &text, &rules));
+    for (path, text) in documents() {
+        found.extend(citations::without_target(&path, &text, &rules));
+    }
+    let differences = fs::read_to_string(root().join("docs/nomad-differences.md"));
+    found.extend(citations::differences(&differences.expect("the differences are checked in"), &rules));
+    assert_none(found);
+}
+
+#[test]
+fn every_decision_is_whole_and_what_cites_it_finds_it() {
+    let folder = root().join("docs/decisions");
+    let mut files: Vec<Decision> = documents_below(&folder).iter().map(|path| decision(path)).collect();
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    files.retain(|file| file.name != "README.md");
+    let index = fs::read_to_string(folder.join("README.md")).expect("the index is checked in");
+    let mut found = decisions::records(&files, &index);
+    for source in Source::all() {
+        found.extend(decisions::without_target(&source.path, &source.comments, &files));
+    }
+    for (path, text) in documents() {
+        found.extend(decisions::without_target(&path, &text, &files));
     }
     assert_none(found);
 }
@@ -118,7 +139,12 @@ fn every_invariant_names_what_would_find_it_broken() {
         fs::read_to_string(root().join("docs/invariants.md")).expect("the invariants are checked in");
     let sources = Source::all();
     let functions: Vec<String> = sources.iter().flat_map(Source::functions).map(|f| f.name).collect();
-    assert_none(tree::invariants(&document, |name| functions.iter().any(|f| f == name)));
+    let finds = |name: &str| functions.iter().any(|f| f == name);
+    let enforces = |name: &str| match items::is_path_of_items(name) {
+        true => items::exists(&sources, name),
+        false => root().join(name).exists(),
+    };
+    assert_none(tree::invariants(&document, enforces, finds));
 }
 
 #[test]
@@ -139,11 +165,26 @@ fn assert_none(findings: Vec<String>) {
     assert!(findings.is_empty(), "\n{} untidy:\n{}\n", findings.len(), findings.join("\n"));
 }
 
-/// Every document below `folder`.
-fn documents(folder: &Path) -> Vec<PathBuf> {
+fn decision(path: &Path) -> Decision {
+    let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+    Decision { name, text: fs::read_to_string(path).expect("a decision is readable") }
+}
+
+/// Every document, by its path in the repository.
+fn documents() -> Vec<(String, String)> {
+    let mut paths = documents_below(&root().join("docs"));
+    paths.extend(["README.md", "CHANGELOG.md"].map(|name| root().join(name)));
+    let read = |path: &PathBuf| {
+        let name = path.strip_prefix(root()).expect("listed under the root").display().to_string();
+        (name, fs::read_to_string(path).expect("a listed document is readable"))
+    };
+    paths.iter().map(read).collect()
+}
+
+fn documents_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder of documents is readable");
     let paths = entries.map(|entry| entry.expect("an entry is readable").path());
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = paths.partition(|path| path.is_dir());
-    let below = folders.iter().flat_map(|folder| documents(folder));
+    let below = folders.iter().flat_map(|folder| documents_below(folder));
     files.into_iter().filter(|file| file.extension().is_some_and(|e| e == "md")).chain(below).collect()
 }

@@ -138,8 +138,8 @@ fn newlines(chars: &[char]) -> usize {
     chars.iter().filter(|c| **c == '\n').count()
 }
 
-/// Just past the closing brace of the function that starts at `at`; none when it has no body.
-fn body_end(chars: &[char], at: usize) -> Option<usize> {
+/// Just past the closing brace of the item that starts at `at`; none when it has no body.
+pub fn body_end(chars: &[char], at: usize) -> Option<usize> {
     let (mut round, mut curly) = (0i32, 0i32);
     for (offset, c) in chars[at..].iter().enumerate() {
         match c {

@@ -88,9 +88,13 @@ pub fn promised_files(exists: impl Fn(&str) -> bool, examples: &[String]) -> Vec
     found
 }
 
-/// Each numbered invariant of docs/invariants.md says after *Seen by* which tests or checkers would find it broken: at
-/// least one, and each a function that exists.
-pub fn invariants(document: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
+/// Each numbered invariant of docs/invariants.md says after *By* what enforces it and after *Seen by* which tests or checkers would
+/// find it broken: at least one, and each a function that exists.
+pub fn invariants(
+    document: &str,
+    enforces: impl Fn(&str) -> bool,
+    finds: impl Fn(&str) -> bool,
+) -> Vec<String> {
     let section = document.split("## Invariants").nth(1).unwrap_or("").split("\n## ").next().unwrap_or("");
     let mut found = Vec::new();
     let mut number = 0;
@@ -99,14 +103,16 @@ pub fn invariants(document: &str, exists: impl Fn(&str) -> bool) -> Vec<String> 
         if item != number {
             found.push(format!("docs/invariants.md: invariant {number} is numbered {item}"));
         }
-        let named: Vec<&str> =
-            text.split("*Seen by*").nth(1).unwrap_or("").split('`').skip(1).step_by(2).collect();
-        if named.is_empty() {
+        let (before, seen_by) = text.split_once("*Seen by*").unwrap_or((&text, ""));
+        let by = quoted(before.split_once("*By*").map_or("", |(_, by)| by));
+        let seen_by = quoted(seen_by);
+        if seen_by.is_empty() {
             found.push(format!(
                 "docs/invariants.md: invariant {number} names nothing that would find it broken"
             ));
         }
-        let gone = named.into_iter().filter(|name| !exists(name));
+        let gone = by.into_iter().filter(|name| !enforces(name));
+        let gone = gone.chain(seen_by.into_iter().filter(|name| !finds(name)));
         found.extend(
             gone.map(|name| format!("docs/invariants.md: invariant {number} names `{name}`, which is gone")),
         );
@@ -115,6 +121,11 @@ pub fn invariants(document: &str, exists: impl Fn(&str) -> bool) -> Vec<String> 
         found.push("docs/invariants.md: there are no invariants".to_string());
     }
     found
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
 }
 
 /// The items of a numbered list, each with its number and all of its lines.

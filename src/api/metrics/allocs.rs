@@ -56,8 +56,13 @@ impl RunningAlloc {
     }
 }
 
-fn allocated(resources: &TaskResources) -> [(&'static str, f64); 2] {
+/// Memory beyond what is reserved is promised only to a task that asks for it.
+fn allocated(resources: &TaskResources) -> impl Iterator<Item = (&'static str, f64)> {
+    let max_mb = resources.held.memory_max_mb;
+    let max = (max_mb > 0).then_some(("memory.max_allocated", max_mb as f64 * MIB));
     [("cpu.allocated", resources.cpu_mhz as f64), ("memory.allocated", resources.memory_mb as f64 * MIB)]
+        .into_iter()
+        .chain(max)
 }
 
 /// What is not counted has no name.
@@ -74,4 +79,18 @@ fn used(usage: &ResourceUsage) -> impl Iterator<Item = (&'static str, f64)> {
     ]
     .into_iter()
     .filter_map(|(name, value)| value.map(|value| (name, value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_memory_is_told_of_a_task_that_asks_for_more() {
+        let mut resources = TaskResources { memory_mb: 16, ..TaskResources::default() };
+        let told = |resources: &TaskResources| allocated(resources).last().expect("is told");
+        assert_eq!(told(&resources), ("memory.allocated", 16.0 * MIB));
+        resources.held.memory_max_mb = 64;
+        assert_eq!(told(&resources), ("memory.max_allocated", 64.0 * MIB));
+    }
 }

@@ -31,6 +31,8 @@ pub struct Metrics {
     counters: Vec<(String, Series)>,
     samples: Vec<(String, Sample)>,
     node: Labels,
+    /// What one core of the node has.
+    core_mhz: Option<f64>,
     running: Vec<RunningAlloc>,
     telemetry: Telemetry,
     now: Mono,
@@ -92,6 +94,7 @@ pub(super) fn collect(call: &Call<'_>) -> Result<RouteOutcome, Response> {
         counters: vec![],
         samples: vec![],
         node: Labels::new(),
+        core_mhz: None,
         running: vec![],
         telemetry: ctx.agent.telemetry.clone(),
         now: ctx.now,
@@ -100,7 +103,9 @@ pub(super) fn collect(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     };
     let view = call.view()?;
     if let Some(client) = ctx.client {
-        metrics.node = node_labels(client.node_id.to_string(), view.node(client.node_id)?.as_deref());
+        let node = view.node(client.node_id)?;
+        metrics.core_mhz = node.as_deref().and_then(core_mhz);
+        metrics.node = node_labels(client.node_id.to_string(), node.as_deref());
         metrics.add(&client.measured, &metrics.node.clone());
         if ctx.agent.telemetry.publish_allocations {
             metrics.running = allocs::running(&view, client.node_id)?;
@@ -138,6 +143,11 @@ fn node_labels(id: String, node: Option<&Node>) -> Labels {
         labels.insert("node_scheduling_eligibility", eligibility.to_string());
     }
     labels
+}
+
+fn core_mhz(node: &Node) -> Option<f64> {
+    let cores = f64::from(node.info.cpu_cores);
+    (cores > 0.0).then(|| node.info.capacity.cpu_mhz as f64 / cores)
 }
 
 /// A child is told with its parent, and with what its id adds to that.
@@ -252,6 +262,9 @@ impl Metrics {
             self.gauge("client.host.cpu.system", &labels, cpu.system);
             self.gauge("client.host.cpu.idle", &labels, cpu.idle);
             self.gauge("client.host.cpu.total_percent", &labels, cpu.total);
+            if let Some(core_mhz) = self.core_mhz {
+                self.gauge("client.host.cpu.total_ticks", &labels, cpu.total / 100.0 * core_mhz);
+            }
         }
         if let Some(memory) = machine.memory {
             let used = memory.total_bytes.saturating_sub(memory.available_bytes);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::events::Subscription;
-use crate::metrics::PrefixFilter;
+use crate::metrics::{CpuMetrics, PrefixFilter};
 use crate::monitor::{LogLevel, MonitorRequest};
 use model::job::JobSpec;
 use state::apply::ApplyResult as Applied;
@@ -237,6 +237,21 @@ fn what_tasks_use_is_told_where_it_is_published() {
         let found = gauge(&json, &format!("nomad.client.allocs.{metric}"), "task", &name);
         assert_eq!(found, expected, "{metric}");
     }
+}
+
+#[test]
+fn ticks_of_the_machine_are_its_share_of_a_core() {
+    let mut world = World::running();
+    world.agent.telemetry.publish_node = true;
+    let outcome = world.step(&request(Method::Get, "/v1/metrics", ""), WaitState::default());
+    let RouteOutcome::Metrics(metrics) = outcome else { panic!("no metrics") };
+    let cpus = vec![CpuMetrics { name: "cpu0".into(), total: 50.0, ..CpuMetrics::default() }];
+    let json: Value =
+        serde_json::from_slice(&metrics.response(&HostMetrics { cpus, ..HostMetrics::default() }).body)
+            .unwrap();
+    let info = world.region.store.reader().view().unwrap().node(node_id(1)).unwrap().unwrap().info.clone();
+    let half = info.capacity.cpu_mhz as f64 / f64::from(info.cpu_cores) / 2.0;
+    assert_eq!(gauge(&json, "nomad.client.host.cpu.total_ticks", "cpu", "cpu0"), Some(half));
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod fixtures;
 mod full_disk;
 mod health;
 mod kills;
+mod measured;
 mod random_walks;
 mod reported;
 mod run_limit;

@@ -357,6 +357,10 @@ impl World {
     }
 
     pub fn end(&mut self, run: RunId, status: ExitStatus) {
+        self.end_with(run, Exit { status, oom_killed: false });
+    }
+
+    pub fn end_with(&mut self, run: RunId, exit: Exit) {
         let at = Wall(self.now.0 as i64);
         let up = self.keeper_up;
         let Some(process) = self.processes.iter_mut().find(|p| p.run == run) else { return };
@@ -364,7 +368,6 @@ impl World {
         if !matches!(process.state, RunState::Running { .. }) {
             return;
         }
-        let exit = Exit { status, oom_killed: false };
         process.state = RunState::Exited { exit, at };
         if up {
             self.inbox.push_back(Input::Keeper(keeper::Event::Exited { run, exit, at }));

@@ -5,7 +5,8 @@ use crate::effects::{Effect, Input};
 use crate::testing::Alone;
 use model::scheduling::SchedulerSettings;
 use model::time::Now;
-use state::samples::spec;
+use state::samples::{info, node_id, spec};
+use wire::command::NodeUpdateRequest;
 
 fn registration(token: u64) -> Input {
     let action = WriteRequest::RegisterJob {
@@ -67,6 +68,32 @@ fn a_refusal_is_an_error_and_a_lost_turn_measures_nothing() {
     alone.turn(vec![]);
     alone.server.end_turn(alone.now);
     assert_eq!(longest(&alone.server.metrics.snapshot(), "nomad.job.register"), Span::ZERO);
+}
+
+#[test]
+fn each_refused_part_of_a_plan_is_counted() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    for n in 1..=2 {
+        let mut info = info(n);
+        info.capacity.cpu_mhz = 150;
+        alone.add_node(info);
+    }
+    let rejected =
+        |alone: &Alone| alone.server.metrics.snapshot().counters["nomad.plan.node_rejected"].total.sum;
+    let action = WriteRequest::RegisterJob {
+        spec: Box::new(spec("web", 2)),
+        enforce_index: None,
+        eval_priority: None,
+        preserve_counts: false,
+        submission: None,
+    };
+    let task = alone.tasks(vec![Input::Request { token: 1, action }]).remove(0);
+    assert_eq!(rejected(&alone), 0);
+    let request = NodeUpdateRequest::Eligible(false);
+    let closes = WriteRequest::UpdateNode { node: node_id(2), request };
+    let planned = alone.planned(&task);
+    alone.tasks(vec![Input::Request { token: 2, action: closes }, planned]);
+    assert_eq!((alone.allocs("web").len(), rejected(&alone)), (1, 1), "one of two nodes");
 }
 
 #[test]

@@ -308,6 +308,26 @@ fn an_evaluation_whose_plan_is_being_written_has_no_deadline() {
     }
 }
 
+/// A service has five attempts; none of them finds the node open.
+#[test]
+fn a_failure_that_is_being_written_has_no_deadline() {
+    for (attempts, expired) in [(1, 1), (4, 1), (5, 0)] {
+        let mut alone = Alone::new(SchedulerSettings::default());
+        let node = alone.add_node(info(1));
+        let task = alone.tasks(vec![registers(spec("a", 1))]).remove(0);
+        let Input::Planned { eval, token, result } = alone.planned(&task) else { panic!("no plan") };
+        let decision = result.expect("it is decided");
+        let late = alone.now.after(model::time::Span::hours(1));
+        let (leader, mut cx) = alone.split();
+        leader.plans.close(node);
+        for _ in 0..attempts {
+            leader.planned(eval, token, Ok(decision.clone()), &mut cx).expect("reads");
+        }
+        let silent = leader.evals.broker_mut().expire(late).len();
+        assert_eq!(silent, expired, "after {attempts} attempts without success");
+    }
+}
+
 #[test]
 fn room_that_becomes_free_wakes_what_waits_for_it() {
     let mut alone = Alone::new(SchedulerSettings::default());

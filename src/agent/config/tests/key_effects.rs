@@ -1,6 +1,6 @@
 //! Every key that is built reaches whoever obeys it: a brain, the look at the machine, the API, the log.
 
-use super::keys::{OBEYED, schema, written};
+use super::keys::{REQUIRED, schema, written};
 use super::*;
 use crate::{alloc_dir, event_buffer_entries, identity, limits, response_headers, startup};
 use ::io::fingerprint::{self, Fingerprint};
@@ -8,6 +8,8 @@ use ::io::http::Limits;
 use model::id::{NodeId, NodeSecret};
 use model::node::NodeInfo;
 use model::resources::Amount;
+use model::scheduling::Algorithm;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// All that an agent makes of its configuration and hands to others.
@@ -66,30 +68,43 @@ fn handed_on(more: &str) -> HandedOn {
 }
 
 /// Only `check` looks at them: a server of another machine is refused.
-const CHECKED: &str = "_join";
+const CHECKED: [&str; 7] = [
+    "client.servers",
+    "client.server_join.start_join",
+    "client.server_join.retry_join",
+    "server.start_join",
+    "server.retry_join",
+    "server.server_join.start_join",
+    "server.server_join.retry_join",
+];
 
-#[test]
-fn every_key_that_is_built_is_handed_on() {
-    let before = format!("{:?}", handed_on(""));
-    for (name, value, _) in OBEYED {
-        if name.ends_with(CHECKED) || *name == "client.servers" {
-            continue;
-        }
-        // without them there is no label to be named otherwise, and no path
-        let more = match *name {
-            "telemetry.use_node_name" => "name = \"n\"\n",
-            "client.host_volume.data.read_only" => "client { host_volume \"data\" { path = \"/x\" } }\n",
-            _ => "",
-        };
-        let base = if more.is_empty() { before.clone() } else { format!("{:?}", handed_on(more)) };
-        let after = format!("{:?}", handed_on(&format!("{more}{}", written(name, value))));
-        assert_ne!(base, after, "{name} reaches nobody");
-    }
+/// Without the name there is no label to be named otherwise.
+fn said_besides(name: &str) -> &'static str {
+    if name == "telemetry.use_node_name" { "name = \"n\"\n" } else { "" }
 }
 
 type Arrived = (&'static str, &'static str, fn(&HandedOn) -> bool);
 
 static ARRIVED: &[Arrived] = &[
+    ("datacenter", "\"d\"", |h| h.node.datacenter == "d" && h.agent.datacenter == "d"),
+    ("name", "\"n\"", |h| h.node.name == "n" && h.agent.name == "n"),
+    ("bind_addr", "\"10.0.0.1\"", |h| {
+        h.agent.bind_addr == "10.0.0.1" && h.listened_on.iter().all(|a| a.ip().to_string() == "10.0.0.1")
+    }),
+    ("enable_debug", "true", |h| h.agent.enable_debug),
+    ("addresses.http", "\"::1\"", |h| h.listened_on.iter().all(SocketAddr::is_ipv6)),
+    ("advertise.http", "\"::1\"", |h| h.agent.http_addr == "[::1]:4646" && h.node.http_addr == "[::1]:4646"),
+    ("telemetry.prometheus_metrics", "true", |h| h.agent.telemetry.prometheus),
+    ("telemetry.publish_node_metrics", "true", |h| h.agent.telemetry.publish_node),
+    ("telemetry.publish_allocation_metrics", "true", |h| h.agent.telemetry.publish_allocations),
+    ("telemetry.disable_dispatched_job_summary_metrics", "true", |h| h.agent.telemetry.hide_dispatched),
+    ("telemetry.disable_hostname", "true", |h| h.agent.telemetry.host.is_none()),
+    ("telemetry.use_node_name", "true", |h| h.agent.telemetry.host.as_deref() == Some("n")),
+    ("telemetry.filter_default", "false", |h| !h.agent.telemetry.filter.default),
+    ("telemetry.prefix_filter", "[\"+a.b\", \"-a\"]", |h| {
+        h.agent.telemetry.filter.prefixes == [("a.b".to_string(), true), ("a".to_string(), false)].into()
+    }),
+    ("plugin.raw_exec.config.enabled", "true", |h| h.machine.raw_exec),
     ("server.num_schedulers", "9", |h| h.server.workers == 9),
     ("server.heartbeat_grace", "\"9s\"", |h| h.server.heartbeats.grace == Span::seconds(9)),
     ("server.min_heartbeat_ttl", "\"9s\"", |h| h.server.heartbeats.min_ttl == Span::seconds(9)),
@@ -102,7 +117,25 @@ static ARRIVED: &[Arrived] = &[
     ("server.batch_eval_gc_threshold", "\"7m\"", |h| h.server.garbage.batch_evals == Span::minutes(7)),
     ("server.deployment_gc_threshold", "\"7m\"", |h| h.server.garbage.deployments == Span::minutes(7)),
     ("server.node_gc_threshold", "\"7m\"", |h| h.server.garbage.nodes == Span::minutes(7)),
+    ("server.default_scheduler_config.scheduler_algorithm", "\"spread\"", |h| {
+        h.server.scheduler.algorithm == Algorithm::Spread
+    }),
+    ("server.default_scheduler_config.memory_oversubscription_enabled", "true", |h| {
+        h.server.scheduler.memory_oversubscription
+    }),
+    ("server.default_scheduler_config.reject_job_registration", "true", |h| {
+        h.server.scheduler.reject_job_registration
+    }),
     ("server.default_scheduler_config.pause_eval_broker", "true", |h| h.server.scheduler.pause_eval_broker),
+    ("server.default_scheduler_config.preemption_config.system_scheduler_enabled", "false", |h| {
+        !h.server.scheduler.preemption.system
+    }),
+    ("server.default_scheduler_config.preemption_config.sysbatch_scheduler_enabled", "true", |h| {
+        h.server.scheduler.preemption.sysbatch
+    }),
+    ("server.default_scheduler_config.preemption_config.service_scheduler_enabled", "true", |h| {
+        h.server.scheduler.preemption.service
+    }),
     ("server.default_scheduler_config.preemption_config.batch_scheduler_enabled", "true", |h| {
         h.server.scheduler.preemption.batch
     }),
@@ -111,8 +144,18 @@ static ARRIVED: &[Arrived] = &[
     ("server.job_max_source_size", "\"9k\"", |h| h.agent.job_max_source_bytes == 9000),
     ("server.enable_event_broker", "false", |h| h.event_buffer_entries == 0 && h.agent.no_events),
     ("server.event_buffer_size", "9", |h| h.event_buffer_entries == 9),
+    ("server.search.fuzzy_enabled", "false", |h| !h.agent.search.fuzzy_enabled),
     ("server.search.limit_query", "9", |h| h.agent.search.limit_query == 9),
+    ("server.search.limit_results", "9", |h| h.agent.search.limit_results == 9),
+    ("server.search.min_term_length", "9", |h| h.agent.search.min_term_length == 9),
     ("region", "\"r\"", |h| h.client.region == "r" && h.agent.region == "r"),
+    ("client.node_class", "\"k\"", |h| h.node.class == "k"),
+    ("client.node_pool", "\"p\"", |h| h.node.pool == "p"),
+    ("client.meta", "{ A = \"b\" }", |h| h.node.meta.get("A").is_some_and(|value| value == "b")),
+    ("client.network_interface", "\"eth9\"", |h| h.machine.network_interface.as_deref() == Some("eth9")),
+    ("client.memory_total_mb", "9", |h| h.machine.memory_total_mb == Some(9)),
+    ("client.disk_total_mb", "9", |h| h.machine.disk_total_mb == Some(9)),
+    ("client.disk_free_mb", "9", |h| h.machine.disk_free_mb == Some(9)),
     ("client.max_kill_timeout", "\"9s\"", |h| h.client.max_kill_timeout == Span::seconds(9)),
     ("client.gc_max_allocs", "9", |h| h.client.max_ended == 9),
     ("client.disable_remote_exec", "true", |h| !h.client.remote_exec),
@@ -125,19 +168,44 @@ static ARRIVED: &[Arrived] = &[
     ("client.reserved.disk", "9", |h| h.node.reserved.disk_mb == 9),
     ("client.cpu_total_compute", "9", |h| h.machine.cpu_total_compute_mhz == Some(9)),
     ("client.min_dynamic_port", "9", |h| h.machine.offers.dynamic_ports.min == 9),
+    ("client.max_dynamic_port", "32001", |h| h.machine.offers.dynamic_ports.max == 32_001),
+    ("client.reserved.reserved_ports", "\"22,80-90\"", |h| h.machine.offers.reserved_ports == "22,80-90"),
+    ("client.host_network.lan.cidr", "\"10.0.0.0/8\"", |h| {
+        h.machine.host_networks.iter().any(|n| n.name == "lan" && n.cidrs == [([10, 0, 0, 0].into(), 8)])
+    }),
+    ("client.host_network.lan.interface", "\"eth1\"", |h| {
+        h.machine.host_networks.iter().any(|n| n.name == "lan" && n.interface == "eth1")
+    }),
+    ("client.host_network.lan.reserved_ports", "\"22\"", |h| {
+        h.machine.host_networks.iter().any(|n| n.name == "lan" && n.reserved_ports == "22")
+    }),
+    ("client.host_volume.data.path", "\"/x\"", |h| {
+        h.machine.offers.volumes.get("data").is_some_and(|v| v.path == "/x" && !v.read_only)
+    }),
+    ("client.host_volume.data.read_only", "true\npath = \"/x\"", |h| {
+        h.machine.offers.volumes.get("data").is_some_and(|v| v.path == "/x" && v.read_only)
+    }),
     ("limits.http_max_conns_per_client", "9", |h| h.limits.per_address == 9),
     ("http_api_response_headers", "{ A = \"b\" }", |h| h.response_headers == [("A".into(), "b".into())]),
     ("ports.http", "9", |h| h.listened_on.iter().all(|address| address.port() == 9)),
     ("data_dir", "\"/x\"", |h| h.data_dir.as_deref() == Some(Path::new("/x"))),
     ("log_level", "\"TRACE\"", |h| h.log.level == LogLevel::Trace),
+    ("log_json", "true", |h| h.log.json),
+    ("log_include_location", "true", |h| h.log.include_location),
+    ("log_file", "\"/l/\"", |h| h.log.file.as_deref() == Some(Path::new("/l/drover.log"))),
+    ("log_rotate_bytes", "9", |h| h.log.rotate_bytes == 9),
+    ("log_rotate_duration", "\"9s\"", |h| h.log.rotate_duration == Span::seconds(9)),
+    ("log_rotate_max_files", "-1", |h| h.log.rotate_max_files == Some(0)),
 ];
 
 #[test]
-fn what_is_handed_on_arrives_in_its_own_place() {
-    let (before, built) = (handed_on(""), schema().built);
+fn every_key_that_is_built_arrives_in_its_own_place() {
     for (name, value, arrived) in ARRIVED {
-        assert!(built.contains(*name), "{name} is a key");
-        assert!(!arrived(&before), "{name} says its default");
-        assert!(arrived(&handed_on(&written(name, value))), "{name} does not arrive");
+        let besides = said_besides(name);
+        assert!(!arrived(&handed_on(besides)), "{name} says its default");
+        let text = format!("{besides}{}", written(name, value));
+        assert!(arrived(&handed_on(&text)), "{name} does not arrive");
     }
+    let tried = ARRIVED.iter().map(|(name, ..)| *name).chain(CHECKED).chain(REQUIRED);
+    assert_eq!(tried.map(str::to_string).collect::<BTreeSet<_>>(), schema().built);
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// Each key that is obeyed with a value that is not its default, and what then holds.
 type Obeyed = (&'static str, &'static str, fn(&Config) -> bool);
 
-pub static OBEYED: &[Obeyed] = &[
+static OBEYED: &[Obeyed] = &[
     ("region", "\"r\"", |c| c.region == "r"),
     ("datacenter", "\"d\"", |c| c.datacenter == "d"),
     ("name", "\"n\"", |c| c.name == "n"),
@@ -126,7 +126,7 @@ pub static OBEYED: &[Obeyed] = &[
 ];
 
 /// Said in `BASE` already, and what it would be without them is another test's.
-const REQUIRED: [&str; 3] = ["server.enabled", "server.bootstrap_expect", "client.enabled"];
+pub const REQUIRED: [&str; 3] = ["server.enabled", "server.bootstrap_expect", "client.enabled"];
 
 fn network(c: &Config) -> HostNetwork {
     c.client.host_networks.iter().find(|(name, _)| name == "lan").map(|(_, n)| n.clone()).unwrap_or_default()
