@@ -188,6 +188,8 @@ static ARRIVED: &[Arrived] = &[
     ("limits.http_max_conns_per_client", "9", |h| h.limits.per_address == 9),
     ("http_api_response_headers", "{ A = \"b\" }", |h| h.response_headers == [("A".into(), "b".into())]),
     ("ports.http", "9", |h| h.listened_on.iter().all(|address| address.port() == 9)),
+    ("ports.rpc", "9", |h| h.agent.rpc_addr.ends_with(":9")),
+    ("advertise.rpc", "\"10.0.0.1:9\"", |h| h.agent.rpc_addr == "10.0.0.1:9"),
     ("data_dir", "\"/x\"", |h| h.data_dir.as_deref() == Some(Path::new("/x"))),
     ("log_level", "\"TRACE\"", |h| h.log.level == LogLevel::Trace),
     ("log_json", "true", |h| h.log.json),
