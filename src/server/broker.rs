@@ -215,9 +215,22 @@ impl Broker {
         self.waiting.retain(|(_, id), _| *id != eval.id);
         self.failed.retain(|e| e.id != eval.id);
         if self.slots.get(&eval.job) == Some(&eval.id) {
+            self.restore_superseded(&eval.job);
             self.free_slot(eval);
         } else {
             self.deliveries.remove(&eval.id);
+        }
+    }
+
+    /// What was to run in their place came to its end before it was handed out, so nothing has superseded them.
+    fn restore_superseded(&mut self, job: &JobKey) {
+        let (restored, others): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.superseded).into_iter().partition(|eval| eval.job == *job);
+        self.superseded = others;
+        for eval in restored {
+            if self.takes(eval.id) {
+                self.admit(eval);
+            }
         }
     }
 
@@ -350,6 +363,21 @@ mod tests {
         }
         let order: Vec<_> = (0..4).map(|n| take(&mut b, n, T0)).collect();
         assert_eq!(order, [Some(old.id), Some(high.id), Some(low.id), None]);
+    }
+
+    /// The entry that ends the worker's evaluation also cancels the one that takes its place, as a plan does with blocked ones.
+    #[test]
+    fn nothing_is_superseded_by_what_was_canceled_unseen() {
+        let mut b = Broker::new(1);
+        let (first, canceled, newest) = (eval(1, "a", 50, 1), eval(2, "a", 90, 2), eval(3, "a", 10, 3));
+        for e in [&first, &canceled, &newest] {
+            b.enqueue(e.clone(), T0);
+        }
+        assert_eq!(take(&mut b, 1, T0), Some(first.id));
+        assert_eq!(b.ack(first.id, token(1), T0), Ok(()));
+        b.forget(&canceled);
+        assert_eq!(b.take_superseded(728), []);
+        assert_eq!(take(&mut b, 2, T0), Some(newest.id));
     }
 
     #[test]
