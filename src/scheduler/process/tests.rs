@@ -5,8 +5,9 @@ mod migration;
 use crate::testing::*;
 use crate::{Attempt, max_attempts_reached, schedule};
 use model::alloc::{ClientStatus as C, DesiredStatus as D};
+use model::deployment::DeploymentStatus;
 use model::eval::{EvalStatus, Trigger};
-use model::job::{JobSpec, JobType};
+use model::job::{JobSpec, JobType, UpdatePolicy};
 use model::node::{Node, NodeStatus};
 use model::resources::{Hook, Lifecycle};
 use model::task::{TaskPhase, TaskState};
@@ -125,6 +126,22 @@ fn a_pure_count_change_updates_the_others_in_place() {
         assert_eq!((new.client, &new.metrics, new.create_time), (C::Running, &old.metrics, old.create_time));
     }
     assert!(world.run(&spec("a", 3)).plan.is_no_op());
+}
+
+#[test]
+fn an_update_in_place_without_a_deployment_leaves_the_old_one() {
+    let mut rolling = spec("a", 2);
+    rolling.groups[0].update = Some(UpdatePolicy::default());
+    let mut world = settled(nodes(2), &rolling);
+    let old = world.deployment.as_mut().expect("the update is rolled out");
+    old.status = DeploymentStatus::Successful;
+    assert!(world.allocs.values().all(|a| a.deployment.is_some()));
+    let mut plain = spec("a", 3);
+    plain.groups[0].update = None;
+    let job = world.register(plain.clone());
+    let decision = world.run(&plain);
+    assert!(stops(&decision).is_empty() && decision.plan.deployment.is_none());
+    assert!(world.allocs.values().all(|a| a.job_version == job.version && a.deployment.is_none()));
 }
 
 #[test]
