@@ -13,6 +13,8 @@ use state::client_store::ClientStore;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+/// So few are scheduled by this server's own workers sooner than another server could have them and hand in its plans.
+const READY_PER_WORKER: usize = 2;
 /// Told to tasks as NOMAD_PARENT_CGROUP.
 const PARENT_CGROUP: &str = "drover";
 
@@ -27,6 +29,7 @@ pub fn server_config(config: &Config) -> server::Config {
             failover_ttl: config.server.failover_heartbeat_ttl,
         },
         workers: config.server.num_schedulers as usize,
+        ready_per_worker: READY_PER_WORKER,
         tracked_versions: config.server.job_tracked_versions,
         scheduler: config.server.default_scheduler_config,
         garbage: config.server.garbage,

@@ -235,7 +235,7 @@ pub struct DeviceInstance {
 }
 
 /// What only one allocation of a node can hold at a time.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Claim {
     Port(IpAddr, u16),
     Core(u16),

@@ -62,7 +62,7 @@ pub struct AllocStop {
 }
 
 /// What a scheduler made of one evaluation: the plan, and what becomes of the evaluation if all of it is committed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     pub plan: Plan,
     /// The evaluation as it is after this decision: complete, failed, or blocked again.
@@ -74,7 +74,7 @@ pub struct Decision {
 }
 
 /// What a decision comes to for one group, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupChanges {
     pub ignore: u64,
     pub place: u64,

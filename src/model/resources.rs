@@ -141,7 +141,7 @@ pub struct AllocResources {
 }
 
 /// What a node has less of while an allocation is there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     pub amount: Amount,
     pub claims: Vec<Claim>,

@@ -276,7 +276,12 @@ impl Broker {
     }
 
     pub fn has_ready(&self) -> bool {
-        self.ready.values().any(|q| !q.is_empty())
+        self.ready() > 0
+    }
+
+    /// How many are to be handed out.
+    pub fn ready(&self) -> usize {
+        self.ready.values().map(BTreeMap::len).sum()
     }
 
     /// An evaluation that was delivered too often. It still holds its job's slot until `settle_failed`.

@@ -30,6 +30,10 @@ pub struct Context<'a> {
     pub space_free: bool,
     /// The index of the state that `view` shows.
     pub applied: u64,
+    /// Where the log ends.
+    pub log_end: u64,
+    /// Entries have to fit into messages to other servers.
+    pub has_peers: bool,
     pub reader: &'a Reader,
     pub ids: &'a mut Ids,
     pub metrics: &'a mut Metrics,

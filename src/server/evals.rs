@@ -8,6 +8,8 @@ use super::broker::{Broker, DELIVERY_LIMIT};
 use super::context::Context;
 use super::effects::{Effect, ScheduleTask};
 use super::pending::{AfterPlan, OnApply};
+use super::plans::Plans;
+use super::remote_workers::RemoteWorkers;
 use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::id::{EvalId, EvalToken};
 use model::plan::Decision;
@@ -17,6 +19,9 @@ use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::command::Command;
+use wire::frame::{self, Body, Frame};
+use wire::rpc::Peer;
+use wire::server_rpc::{RemoteTask, ServerReply};
 use wire::status::BrokerStatus;
 
 /// Evaluations canceled by one command.
@@ -38,6 +43,8 @@ pub struct Evals {
 /// An evaluation in a worker's hands.
 struct Outstanding {
     task: ScheduleTask,
+    /// The server whose worker it is; `None`: this one.
+    server: Option<u64>,
     given: Mono,
     /// When its worker answered last.
     answered: Mono,
@@ -137,23 +144,61 @@ impl Evals {
         }
     }
 
-    /// Free workers get the most urgent evaluations.
-    pub fn dispatch(&mut self, cx: &mut Context<'_>) {
+    /// This server's free workers get the most urgent evaluations; where more wait than these do in a while, other servers'
+    /// workers help.
+    pub fn dispatch(&mut self, remote: &mut RemoteWorkers, plans: &Plans, cx: &mut Context<'_>) {
         assert!(!(self.paused && self.broker.has_ready()), "in a pause the queues are empty");
-        while self.outstanding.len() < cx.config.workers && self.broker.has_ready() {
-            let token = cx.ids.token();
-            let Some(eval) = self.broker.dequeue(token, cx.now) else { break };
-            cx.metrics.dequeued(self.broker.ready_since(eval.id));
-            let (job_id, triggered_by) = (&eval.job.id, eval.trigger.as_str());
-            tracing::debug!(target: "nomad.worker", eval_id = %eval.id, job_id, triggered_by, "dequeued evaluation");
-            let attempt = Attempt::first(cx.applied);
-            let (min_index, at, seed) = (cx.applied, cx.at, cx.ids.seed());
-            let task = ScheduleTask { eval, token, attempt, min_index, at, seed };
-            let (given, answered, is_answered, rejected) = (cx.now, cx.now, false, None);
-            let outstanding = Outstanding { task: task.clone(), given, answered, is_answered, rejected };
-            let before = self.outstanding.insert(task.eval.id, outstanding);
-            assert!(before.is_none(), "an evaluation is in one worker's hands");
+        while self.held_here() < cx.config.workers && self.broker.has_ready() {
+            let Some(task) = self.take_ready(None, cx) else { break };
             cx.outbox.effect(Effect::Schedule(Box::new(task)));
+        }
+        let enough = cx.config.workers * cx.config.ready_per_worker;
+        while self.broker.ready() > enough
+            && let Some(waiting) = remote.take()
+        {
+            let mut tasks = vec![];
+            while tasks.len() < waiting.free as usize && self.broker.ready() > enough {
+                let Some(task) = self.take_ready(Some(waiting.server), cx) else { break };
+                tasks.push(remote_task(task, plans, cx));
+            }
+            deliver(waiting.server, waiting.request, tasks, cx);
+        }
+    }
+
+    fn held_here(&self) -> usize {
+        self.outstanding.values().filter(|held| held.server.is_none()).count()
+    }
+
+    /// The next evaluation, in the hands of a worker of that server.
+    fn take_ready(&mut self, server: Option<u64>, cx: &mut Context<'_>) -> Option<ScheduleTask> {
+        let token = cx.ids.token();
+        let eval = self.broker.dequeue(token, cx.now)?;
+        cx.metrics.dequeued(self.broker.ready_since(eval.id));
+        let (job_id, triggered_by) = (&eval.job.id, eval.trigger.as_str());
+        tracing::debug!(target: "nomad.worker", eval_id = %eval.id, job_id, triggered_by, "dequeued evaluation");
+        let attempt = Attempt::first(cx.applied);
+        let (min_index, at, seed) = (cx.applied, cx.at, cx.ids.seed());
+        let task = ScheduleTask { eval, token, attempt, min_index, at, seed };
+        let (given, answered, is_answered, rejected) = (cx.now, cx.now, false, None);
+        let outstanding = Outstanding { task: task.clone(), server, given, answered, is_answered, rejected };
+        let before = self.outstanding.insert(task.eval.id, outstanding);
+        assert!(before.is_none(), "an evaluation is in one worker's hands");
+        Some(task)
+    }
+
+    /// The connection to that server is gone: what its workers hold, and have not answered, goes back.
+    pub fn link_down(&mut self, server: u64, cx: &mut Context<'_>) {
+        let lost = |held: &Outstanding| held.server == Some(server) && !held.is_answered;
+        let lost: Vec<_> = self
+            .outstanding
+            .values()
+            .filter(|held| lost(held))
+            .map(|h| (h.task.eval.id, h.task.token))
+            .collect();
+        for (eval, token) in lost {
+            if self.broker.is_delivered(eval, token) {
+                self.nack(eval, token, cx);
+            }
         }
     }
 
@@ -203,7 +248,14 @@ impl Evals {
     }
 
     /// The entry with its plan is applied.
-    pub fn plan_applied(&mut self, eval: EvalId, token: EvalToken, next: AfterPlan, cx: &mut Context<'_>) {
+    pub fn plan_applied(
+        &mut self,
+        eval: EvalId,
+        token: EvalToken,
+        next: AfterPlan,
+        plans: &Plans,
+        cx: &mut Context<'_>,
+    ) {
         if !self.broker.is_delivered(eval, token) {
             // there was a pause meanwhile
             return;
@@ -217,12 +269,12 @@ impl Evals {
                 self.outstanding.remove(&eval);
                 assert!(self.broker.ack(eval, token, cx.now).is_ok(), "it was delivered");
             }
-            AfterPlan::Retry { progressed } => self.retry(eval, progressed, cx),
+            AfterPlan::Retry { progressed } => self.retry(eval, progressed, plans, cx),
         }
     }
 
     /// The same evaluation once more, with the same token, until its attempts are used up.
-    pub fn retry(&mut self, id: EvalId, progressed: bool, cx: &mut Context<'_>) {
+    pub fn retry(&mut self, id: EvalId, progressed: bool, plans: &Plans, cx: &mut Context<'_>) {
         let seed = cx.ids.seed();
         let Some(held) = self.outstanding.get_mut(&id) else { return };
         let task = &mut held.task;
@@ -240,7 +292,11 @@ impl Evals {
                 (task.at, task.min_index, task.seed) = (cx.at, cx.applied, seed);
                 (held.given, held.is_answered) = (cx.now, false);
                 self.broker.resume(id, cx.now);
-                cx.outbox.effect(Effect::Schedule(Box::new(held.task.clone())));
+                let task = held.task.clone();
+                match held.server {
+                    None => cx.outbox.effect(Effect::Schedule(Box::new(task))),
+                    Some(server) => deliver(server, 0, vec![remote_task(task, plans, cx)], cx),
+                }
             }
         }
     }
@@ -342,6 +398,19 @@ impl Evals {
     pub fn broker_mut(&mut self) -> &mut Broker {
         &mut self.broker
     }
+}
+
+fn remote_task(task: ScheduleTask, plans: &Plans, cx: &Context<'_>) -> RemoteTask {
+    let ScheduleTask { eval, token, attempt, min_index, at, seed } = task;
+    let (attempt, snapshot_index) = (attempt.number, attempt.snapshot_index);
+    // what is proposed in this turn gets the indexes behind the log's end
+    let in_flight = plans.in_flight_plans(cx.log_end + cx.outbox.proposals() as u64);
+    RemoteTask { eval, token, attempt, snapshot_index, min_index, at, seed, in_flight }
+}
+
+fn deliver(server: u64, request: u64, tasks: Vec<RemoteTask>, cx: &mut Context<'_>) {
+    let body = Body::ServerReply(ServerReply::Deliver { tasks });
+    cx.send(Peer::Server(server), frame::encode(&Frame { request, body }));
 }
 
 fn cancel(evals: Vec<Evaluation>, cx: &mut Context<'_>, why: impl Fn(&Evaluation) -> String) {

@@ -3,6 +3,7 @@
 //!
 //! Refuses to know: what a request means, and what an answer says. Invariant: each request is answered once.
 
+use super::Server;
 use super::context::Context;
 use super::effects::{Effect, ForwardFailure};
 use model::time::{Mono, Span};
@@ -19,6 +20,20 @@ const MAX_FORWARDED: usize = 1024;
 const MAX_SERVED: usize = 1024;
 /// How long an answer is waited for: as long as a caller of the API waits for its write.
 const FORWARD_TIMEOUT: Span = Span::seconds(30);
+
+impl Server {
+    /// Apart, so that its parts may ask for what a context holds.
+    pub(super) fn with_forwarding(
+        &mut self,
+        now: Mono,
+        work: impl FnOnce(&mut Forwarding, &mut Context<'_>),
+    ) {
+        let mut forwarding = std::mem::take(&mut self.forwarding);
+        let (_, mut cx) = self.split(now);
+        work(&mut forwarding, &mut cx);
+        self.forwarding = forwarding;
+    }
+}
 
 #[derive(Default)]
 pub struct Forwarding {
@@ -75,7 +90,7 @@ impl Forwarding {
             ServerReply::NotLeader => Err(ForwardFailure::NotDone),
             ServerReply::Refused(refusal) => Err(ForwardFailure::Refused(refusal)),
             // no answer to a forwarded request
-            ServerReply::Node { .. } => return,
+            ServerReply::Node { .. } | ServerReply::Deliver { .. } => return,
         };
         if let Some(Forwarded { token, .. }) = self.forwarded.remove(&number) {
             cx.outbox.effect(Effect::Forwarded { token, result });

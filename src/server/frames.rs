@@ -10,7 +10,7 @@ use model::time::Mono;
 use state::fault::Fault;
 use wire::frame::{self, Body, Frame};
 use wire::rpc::{NodeReply, NodeRequest, Peer};
-use wire::server_rpc::{ServerReply, ServerRequest};
+use wire::server_rpc::{RemoteDecision, ServerReply, ServerRequest};
 
 impl Server {
     pub(super) fn frame(&mut self, from: Peer, bytes: &[u8], now: Mono) -> Result<(), Fault> {
@@ -83,6 +83,17 @@ impl Server {
                 let leads = self.leader.is_some();
                 self.with_forwarding(now, |all, cx| all.serve(server, number, request, leads, cx));
             }
+            ServerRequest::Dequeue { free } => {
+                return self.with_leader(now, |leader, _| {
+                    leader.remote_workers.wait(server, number, free);
+                    Ok(())
+                });
+            }
+            ServerRequest::Planned(said) => {
+                let RemoteDecision { eval, token, result, is_split } = *said;
+                let result = result.map(Box::new);
+                return self.with_leader(now, |leader, cx| leader.planned(eval, token, result, is_split, cx));
+            }
         }
         Ok(())
     }
@@ -92,6 +103,9 @@ impl Server {
             ServerReply::Node { node, reply } => {
                 let (_, mut cx) = self.split(now);
                 cx.answer(Asker { node, request: number, via: None }, reply);
+            }
+            ServerReply::Deliver { tasks } => {
+                self.with_follower_workers(now, |all, _| all.delivered(server, number, tasks, now));
             }
             reply => self.with_forwarding(now, |all, cx| all.answered(server, number, reply, cx)),
         }

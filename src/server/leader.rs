@@ -15,6 +15,7 @@ use super::nodes::{self, Nodes};
 use super::pending::{Asker, OnApply, with_evals};
 use super::periodic::PeriodicDispatcher;
 use super::plans::Plans;
+use super::remote_workers::RemoteWorkers;
 use super::reservations::ReservationChange;
 use super::system_jobs::SystemJobs;
 use super::{eval_deletion, keys, reports};
@@ -34,6 +35,7 @@ pub struct Leader {
     /// The term in which it leads.
     pub term: u64,
     pub evals: Evals,
+    pub remote_workers: RemoteWorkers,
     pub plans: Plans,
     pub nodes: Nodes,
     pub system_jobs: SystemJobs,
@@ -53,6 +55,7 @@ impl Leader {
         let mut leader = Leader {
             term,
             evals: Evals::new(&view, cx)?,
+            remote_workers: RemoteWorkers::default(),
             plans: Plans::default(),
             nodes: Nodes::new(&nodes, view.index(), cx),
             system_jobs: SystemJobs::default(),
@@ -98,8 +101,14 @@ impl Leader {
     /// What leaves for nodes and workers, after all that was applied.
     pub fn hand_out(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.nodes.answer_watches(cx)?;
-        self.evals.dispatch(cx);
+        self.evals.dispatch(&mut self.remote_workers, &self.plans, cx);
         Ok(())
+    }
+
+    /// The connection to another server is gone.
+    pub fn link_down(&mut self, server: u64, cx: &mut Context<'_>) {
+        self.remote_workers.link_down(server);
+        self.evals.link_down(server, cx);
     }
 
     pub fn node_request(

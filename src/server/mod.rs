@@ -13,6 +13,7 @@ mod broker;
 mod clock;
 mod context;
 mod deployments;
+mod dequeue;
 mod drainer;
 pub mod effects;
 mod eval_deletion;
@@ -35,6 +36,7 @@ mod pending;
 mod periodic;
 mod plans;
 mod reads;
+mod remote_workers;
 mod replica;
 mod reports;
 pub mod reservations;
@@ -49,6 +51,7 @@ pub mod worker;
 
 use clock::WallClock;
 use context::Context;
+use dequeue::FollowerWorkers;
 use effects::{Effect, Input};
 use forwarding::Forwarding;
 use heartbeat::HeartbeatRules;
@@ -88,6 +91,8 @@ pub struct Config {
     pub heartbeats: HeartbeatRules,
     /// Evaluations that are scheduled at the same time.
     pub workers: usize,
+    /// While more evaluations are ready than so many for each worker, other servers' workers are given the rest.
+    pub ready_per_worker: usize,
     /// Versions of a job that stay listed.
     pub tracked_versions: u32,
     /// What a new region's scheduler begins with.
@@ -104,6 +109,7 @@ pub struct Server {
     pending: PendingEntries,
     reads: Reads,
     forwarding: Forwarding,
+    follower_workers: FollowerWorkers,
     outbox: Outbox,
     metrics: Metrics,
     ids: Ids,
@@ -135,6 +141,7 @@ impl Server {
             pending: PendingEntries::default(),
             reads: Reads::default(),
             forwarding: Forwarding::new(seed),
+            follower_workers: FollowerWorkers::new(seed),
             outbox: Outbox::default(),
             metrics: Metrics::default(),
             ids: Ids::new(seed),
@@ -169,6 +176,9 @@ impl Server {
         }
         self.abandon_if_deposed(now.mono);
         self.with_leader(now.mono, Leader::hand_out)?;
+        if self.replica.has_peers() {
+            self.work_for_leader(now.mono);
+        }
         self.propose_all(now.mono);
         let (replica, leader) = (&self.replica, self.leader.as_ref());
         self.metrics.publish(worked, now.mono, |m| status::add_gauges(m, replica, leader));
@@ -186,6 +196,8 @@ impl Server {
             clock: self.clock,
             space_free: self.space_free,
             applied: self.replica.applied(),
+            log_end: self.replica.raft().position().last_index,
+            has_peers: self.replica.has_peers(),
             reader: self.replica.reader(),
             ids: &mut self.ids,
             metrics: &mut self.metrics,
@@ -203,14 +215,6 @@ impl Server {
         leader.map_or(Ok(()), |leader| work(leader, &mut cx))
     }
 
-    /// Apart, so that its parts may ask for what a context holds.
-    fn with_forwarding(&mut self, now: Mono, work: impl FnOnce(&mut Forwarding, &mut Context<'_>)) {
-        let mut forwarding = std::mem::take(&mut self.forwarding);
-        let (_, mut cx) = self.split(now);
-        work(&mut forwarding, &mut cx);
-        self.forwarding = forwarding;
-    }
-
     fn input(&mut self, input: Input, now: Mono) -> Result<(), Fault> {
         match input {
             Input::Frame { from, bytes } => return self.frame(from, &bytes, now),
@@ -223,14 +227,14 @@ impl Server {
             Input::Served { serving, response } => {
                 self.with_forwarding(now, |all, cx| all.served(serving, response, cx));
             }
-            Input::LinkDown { peer } => self.with_forwarding(now, |all, cx| all.link_down(peer, cx)),
-            Input::Planned { eval, token, result } => {
-                let (leader, mut cx) = self.split(now);
-                match leader {
-                    Some(leader) => return leader.planned(eval, token, result, &mut cx),
-                    None => cx.outbox.reservation(ReservationChange::Release { eval, token }),
-                }
+            Input::LinkDown { peer } => {
+                self.with_forwarding(now, |all, cx| all.link_down(peer, cx));
+                return self.with_leader(now, |leader, cx| {
+                    leader.link_down(peer, cx);
+                    Ok(())
+                });
             }
+            Input::Planned { eval, token, result } => return self.planned(eval, token, result, now),
             Input::SigningKey { seed, public } => {
                 return self.with_leader(now, |_, cx| keys::signing_key_made(seed, public, cx));
             }
@@ -411,6 +415,7 @@ impl Server {
             leader.and_then(|leader| leader.next_deadline(space_free, self.clock)),
             self.replica.next_tick(),
             self.forwarding.next_deadline(),
+            self.follower_workers.next_deadline(),
             self.outbox.next_deadline(),
             self.metrics.next_deadline(),
         ];

@@ -11,6 +11,7 @@ use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wire::server_rpc::{InFlightPlan, TakenOnNode};
 
 /// One evaluation in one worker's hands, which has one plan at a time.
 type Key = (EvalId, EvalToken);
@@ -110,6 +111,25 @@ impl Plans {
     /// Plans that are proposed and not applied.
     pub fn in_flight(&self) -> usize {
         self.in_flight.plans.len()
+    }
+
+    /// What each takes of nodes, for workers whose state does not show it before `visible_at`.
+    pub fn in_flight_plans(&self, visible_at: u64) -> Vec<InFlightPlan> {
+        let on_node = |(node, taken): &(NodeId, Taken)| {
+            let holding = Holding { amount: taken.amount, claims: taken.claimed.clone() };
+            (holding != Holding::default()).then(|| TakenOnNode {
+                node: *node,
+                allocs: taken.amount.allocs,
+                holding,
+            })
+        };
+        let plan = |(&(eval, token), parts): (&Key, &Vec<(NodeId, Taken)>)| InFlightPlan {
+            eval,
+            token,
+            visible_at,
+            nodes: parts.iter().filter_map(on_node).collect(),
+        };
+        self.in_flight.plans.iter().map(plan).collect()
     }
 
     /// An entry that closes the node is on its way.

@@ -8,9 +8,10 @@
 use model::claims::Claim;
 use model::id::{EvalId, EvalToken, NodeId};
 use model::plan::{NodePlan, Plan};
-use model::resources::Holding;
+use model::resources::{Amount, Holding};
 use scheduler::fleet::FleetSnapshot;
 use std::collections::BTreeMap;
+use wire::server_rpc::{InFlightPlan, TakenOnNode};
 
 /// One evaluation in one worker's hands.
 pub type Key = (EvalId, EvalToken);
@@ -31,10 +32,12 @@ struct Reservation {
 }
 
 /// What a turn of the server means to reservations. To be applied before anything else that the turn led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ReservationChange {
     /// The state of this index shows what was reserved.
     Visible { eval: EvalId, token: EvalToken, index: u64 },
+    /// A plan that another server knows of.
+    Learned(InFlightPlan),
     /// Nothing of it comes.
     Release { eval: EvalId, token: EvalToken },
     /// The server does not lead any more: nothing of them all comes.
@@ -44,9 +47,10 @@ pub enum ReservationChange {
 impl Reservations {
     pub fn apply(&mut self, changes: &[ReservationChange]) {
         for change in changes {
-            match *change {
-                ReservationChange::Visible { eval, token, index } => self.visible((eval, token), index),
-                ReservationChange::Release { eval, token } => self.release((eval, token)),
+            match change {
+                ReservationChange::Visible { eval, token, index } => self.visible((*eval, *token), *index),
+                ReservationChange::Learned(plan) => self.learn(plan),
+                ReservationChange::Release { eval, token } => self.release((*eval, *token)),
                 ReservationChange::ReleaseAll => *self = Reservations::default(),
             }
         }
@@ -99,6 +103,17 @@ impl Reservations {
         }
     }
 
+    fn learn(&mut self, plan: &InFlightPlan) {
+        let holding = |taken: &TakenOnNode| {
+            let TakenOnNode { node, holding, allocs } = taken.clone();
+            let amount = Amount { allocs, ..holding.amount };
+            (node, Holding { amount, ..holding })
+        };
+        let holdings = plan.nodes.iter().map(holding).collect();
+        let reservation = Reservation { holdings, visible_at: Some(plan.visible_at) };
+        self.plans.insert((plan.eval, plan.token), reservation);
+    }
+
     fn release(&mut self, key: Key) {
         self.looking.remove(&key);
         self.plans.remove(&key);
@@ -130,4 +145,31 @@ fn holdings(plan: &Plan) -> Vec<(NodeId, Holding)> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Alone;
+    use super::*;
+    use state::samples::info;
+
+    #[test]
+    fn a_plan_of_another_server_counts_until_it_is_visible() {
+        let mut alone = Alone::with(|_| {});
+        let node = alone.add_node(info(1));
+        let view = alone.view();
+        let all = info(1).capacity;
+        assert!(view.fleet().fits(node, Amount { allocs: 1, ..all }).is_ok());
+        let holding = Holding { amount: all, claims: vec![] };
+        let nodes = vec![TakenOnNode { node, holding, allocs: 1 }];
+        let (eval, token) = (EvalId::from_random(1), EvalToken::from_random(1));
+        let mut reservations = Reservations::default();
+        let plan = InFlightPlan { eval, token, visible_at: 9, nodes };
+        reservations.apply(&[ReservationChange::Learned(plan)]);
+        let own = (EvalId::from_random(2), EvalToken::from_random(2));
+        let seen = reservations.fleet_with(own, 8, view.fleet()).expect("something is taken");
+        assert!(seen.fits(node, all).is_err());
+        assert!(reservations.fleet_with(own, 9, view.fleet()).is_none(), "the state shows it");
+        assert!(reservations.is_empty());
+    }
 }

@@ -10,11 +10,12 @@ use super::plans::Taken;
 use super::reservations::ReservationChange;
 use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::id::{EvalId, EvalToken, JobKey, NodeId};
-use model::plan::{Decision, NodePlan};
+use model::plan::{Decision, NodePlan, Plan};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeSet;
 use wire::command::Command;
+use wire::record;
 
 /// Each part that still fits, with what it takes from its node.
 type Fitting = (Vec<NodePlan>, Vec<(NodeId, Taken)>);
@@ -26,11 +27,12 @@ impl Leader {
         eval: EvalId,
         token: EvalToken,
         result: Result<Box<Decision>, String>,
+        is_split: bool,
         cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
         let has_reservation = match result {
             _ if !self.evals.answered(eval, token, cx) => false,
-            Ok(decision) => self.submit(token, *decision, cx)?,
+            Ok(decision) => self.submit(token, *decision, is_split, cx)?,
             Err(why) => {
                 tracing::error!(target: "nomad.worker", eval_id = %eval, why, "a scheduler worker failed");
                 self.evals.nack(eval, token, cx);
@@ -48,13 +50,15 @@ impl Leader {
         &mut self,
         token: EvalToken,
         mut decision: Decision,
+        is_split: bool,
         cx: &mut Context<'_>,
     ) -> Result<bool, Fault> {
         let view = cx.view()?;
+        let is_split = is_split || (cx.has_peers && split(&mut decision.plan));
         let id = decision.plan.eval_id;
         let verified = self.plans.verify(&decision.plan, &view)?;
         let (nodes, rejected) = (verified.len(), verified.iter().filter(|taken| taken.is_none()).count());
-        let (full, none) = (rejected == 0, rejected == nodes);
+        let (full, none) = (rejected == 0 && !is_split, nodes > 0 && rejected == nodes);
         cx.metrics.evaluated(rejected);
         let took = self.evals.held_for(id, cx.now);
         tracing::debug!(target: "nomad.worker", eval_id = %id, nodes, rejected, %took, "plan evaluated");
@@ -65,7 +69,7 @@ impl Leader {
         let last = (!full).then(|| decision.clone());
         if !full && none {
             self.evals.set_rejected(id, last);
-            self.evals.retry(id, false, cx);
+            self.evals.retry(id, false, &self.plans, cx);
             return Ok(false);
         }
         self.evals.submitted(id, last);
@@ -90,8 +94,30 @@ impl Leader {
     /// A plan's entry is applied.
     pub fn plan_applied(&mut self, eval: EvalId, token: EvalToken, next: AfterPlan, cx: &mut Context<'_>) {
         self.plans.settle((eval, token));
-        self.evals.plan_applied(eval, token, next, cx);
+        self.evals.plan_applied(eval, token, next, &self.plans, cx);
     }
+}
+
+/// What an entry holds of a plan: the rest of the entry, and of the message that carries it, has room beside it.
+const MAX_PLAN_BYTES: usize = raft::MAX_ENTRY_BYTES / 2;
+
+/// Leaves the parts that fit into one entry; whether there were more. A plan that is wanted whole, or not at all, stays whole.
+pub fn split(plan: &mut Plan) -> bool {
+    if plan.all_at_once {
+        return false;
+    }
+    let (mut bytes, mut fitting) = (0, 0);
+    for part in &plan.nodes {
+        bytes += record::encoded_bytes("plan", part);
+        // one part alone is not to be divided
+        if bytes > MAX_PLAN_BYTES && fitting > 0 {
+            break;
+        }
+        fitting += 1;
+    }
+    let whole = plan.nodes.len();
+    plan.nodes.truncate(fitting);
+    fitting < whole
 }
 
 fn fitting(parts: Vec<NodePlan>, verified: Vec<Option<Taken>>) -> Fitting {

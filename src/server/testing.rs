@@ -47,6 +47,7 @@ impl Alone {
             founders: vec![1],
             heartbeats,
             workers: 1,
+            ready_per_worker: 2,
             tracked_versions: 6,
             scheduler: SchedulerSettings::default(),
             garbage,

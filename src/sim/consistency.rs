@@ -53,6 +53,7 @@ fn any_server_answers_users_and_nodes() {
         let mut world = with_clients(servers, seed);
         run_for(&mut world, Span::minutes(2));
         assert_eq!(world.clients.unknown, 0, "nothing was in the way");
+        assert!(world.decided_by_followers > 5, "{}", world.decided_by_followers);
         stop_clients(&mut world);
     }
 }

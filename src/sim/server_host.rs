@@ -143,6 +143,7 @@ impl ServerHost {
             founders: self.founders.clone(),
             heartbeats: HeartbeatRules::default(),
             workers: 2,
+            ready_per_worker: 0,
             tracked_versions: 3,
             scheduler: super::preemption::settings(self.seed),
             garbage: self.garbage,
@@ -362,6 +363,7 @@ impl World {
         let Some(server) = &host.brain else { return };
         let (eval, token) = (task.eval.id, task.token);
         let result = worker::decide(&task, &server.reader(), || host.reservations.borrow_mut());
+        self.decided_by_followers += u64::from(!host.leads());
         self.note(|_| match &result {
             Ok(d) => format!("worker  {} of {}: {}", d.eval.status.as_str(), d.eval.job, told(d)),
             Err(why) => format!("worker  failed: {why}"),

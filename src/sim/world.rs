@@ -144,6 +144,8 @@ pub struct World {
     pub draws: Stream,
     pub trace: Trace,
     pub turns: u64,
+    /// Decisions of scheduler workers on servers that follow.
+    pub decided_by_followers: u64,
     /// Launches that users asked for, by question, and what they came to if that was told.
     pub forced_launches: BTreeMap<u64, Option<EvalId>>,
     /// When users say for the last time what they want of deployments.
@@ -175,6 +177,7 @@ impl World {
             draws,
             trace: Trace::new(print),
             turns: 0,
+            decided_by_followers: 0,
             forced_launches: BTreeMap::new(),
             last_word: EPOCH,
             lag: Span::ZERO,

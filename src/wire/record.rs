@@ -63,6 +63,11 @@ pub fn encode<R: Record>(record: &R) -> Vec<u8> {
     encoded(R::NAME, postcard::to_extend(record, vec![R::VERSION]))
 }
 
+/// How many bytes that takes within a record.
+pub fn encoded_bytes<T: Serialize>(name: &str, part: &T) -> usize {
+    encoded(name, postcard::to_extend(part, vec![])).len()
+}
+
 /// Bytes of a type of ours. postcard fails only for types without a length known up front, and for a memory that is full: ours
 /// are plain structs, so a failure is a bug, and must not become the bytes of nothing.
 fn encoded(name: &str, bytes: postcard::Result<Vec<u8>>) -> Vec<u8> {

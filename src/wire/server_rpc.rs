@@ -1,10 +1,14 @@
-//! What servers of one region say to each other beside raft: what one passes on for its users and its nodes, and what the
-//! leader answers. A request's number is in its frame's header, and its answer repeats it.
+//! What servers of one region say to each other beside raft: what one passes on for its users and its nodes, what its scheduler
+//! workers take off the leader, and what the leader answers. A request's number is in its frame's header, and its answer repeats it.
 
 use super::http::{ForwardedResponse, Request};
 use super::request::Refusal;
 use super::rpc::{NodeReply, NodeRequest};
-use model::id::NodeId;
+use model::eval::Evaluation;
+use model::id::{EvalId, EvalToken, NodeId};
+use model::plan::Decision;
+use model::resources::Holding;
+use model::time::Wall;
 use serde::{Deserialize, Serialize};
 
 /// Append only.
@@ -14,6 +18,55 @@ pub enum ServerRequest {
     Http(Box<Request>),
     /// What a node that is connected to the sender asks, under the node's own number.
     Node { node: NodeId, request: NodeRequest },
+    /// So many scheduler workers are free. Answered by `Deliver` when there is work for them; a server's newer number replaces
+    /// the older one.
+    Dequeue { free: u32 },
+    /// What a worker has decided, or why it has not.
+    Planned(Box<RemoteDecision>),
+}
+
+/// What a follower's scheduler worker has made of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemoteDecision {
+    pub eval: EvalId,
+    pub token: EvalToken,
+    pub result: Result<Decision, String>,
+    /// Not all of the plan fits into one entry: what is missing is planned anew.
+    pub is_split: bool,
+}
+
+/// An evaluation for a follower's scheduler worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemoteTask {
+    pub eval: Evaluation,
+    pub token: EvalToken,
+    pub attempt: u32,
+    /// The index of the state that the first attempt saw.
+    pub snapshot_index: u64,
+    /// The state that the worker looks at has to have reached it.
+    pub min_index: u64,
+    pub at: Wall,
+    pub seed: u64,
+    /// What plans that are proposed take of nodes, and the state at `min_index` does not show.
+    pub in_flight: Vec<InFlightPlan>,
+}
+
+/// What a proposed plan takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InFlightPlan {
+    pub eval: EvalId,
+    pub token: EvalToken,
+    /// The state of this index shows it, if not one before.
+    pub visible_at: u64,
+    pub nodes: Vec<TakenOnNode>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TakenOnNode {
+    pub node: NodeId,
+    pub holding: Holding,
+    /// Places for allocations, which an amount does not carry.
+    pub allocs: i64,
 }
 
 /// Append only.
@@ -28,5 +81,9 @@ pub enum ServerReply {
     Node {
         node: NodeId,
         reply: NodeReply,
+    },
+    /// Work for the asker's free scheduler workers.
+    Deliver {
+        tasks: Vec<RemoteTask>,
     },
 }

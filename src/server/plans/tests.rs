@@ -303,7 +303,7 @@ fn an_evaluation_whose_plan_is_being_written_has_no_deadline() {
         let Input::Planned { eval, token, result } = alone.planned(&task) else { panic!("no plan") };
         let late = alone.now.after(model::time::Span::hours(1));
         let (leader, mut cx) = alone.split();
-        leader.planned(eval, token, result, &mut cx).expect("reads");
+        leader.planned(eval, token, result, false, &mut cx).expect("reads");
         assert_eq!(leader.evals.broker_mut().expire(late), [], "with {nodes} nodes");
     }
 }
@@ -321,7 +321,7 @@ fn a_failure_that_is_being_written_has_no_deadline() {
         let (leader, mut cx) = alone.split();
         leader.plans.close(node);
         for _ in 0..attempts {
-            leader.planned(eval, token, Ok(decision.clone()), &mut cx).expect("reads");
+            leader.planned(eval, token, Ok(decision.clone()), false, &mut cx).expect("reads");
         }
         let silent = leader.evals.broker_mut().expire(late).len();
         assert_eq!(silent, expired, "after {attempts} attempts without success");

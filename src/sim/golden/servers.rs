@@ -1,12 +1,15 @@
 //! Golden samples of what servers say to each other.
 
 use super::Samples;
-use model::id::NodeId;
-use state::samples::{info, node_id};
+use model::claims::Claim;
+use model::id::{EvalToken, NodeId};
+use model::plan::{Decision, GroupChanges, Plan};
+use model::resources::{Amount, Holding};
+use state::samples::{AT, alloc, eval, eval_id, info, node_id, place};
 use wire::http::{ForwardedResponse, Method, Request};
 use wire::request::{Refusal, RefusalKind};
 use wire::rpc::{NodeReply, NodeRequest};
-use wire::server_rpc::{ServerReply, ServerRequest};
+use wire::server_rpc::{InFlightPlan, RemoteDecision, RemoteTask, ServerReply, ServerRequest, TakenOnNode};
 
 pub fn servers(s: &mut Samples) {
     let node: NodeId = node_id(1);
@@ -20,6 +23,23 @@ pub fn servers(s: &mut Samples) {
     s.add("http", &ServerRequest::Http(Box::new(request)));
     let request = NodeRequest::Heartbeat { node, secret: info(1).secret };
     s.add("node", &ServerRequest::Node { node, request });
+    s.add("dequeue", &ServerRequest::Dequeue { free: 3 });
+    let (eval, token) = (eval(1, "web"), EvalToken::from_random(7));
+    let nodes = place(vec![alloc(1, &super::job(), node, eval.id)]);
+    let plan = Plan { eval_id: eval.id, snapshot_index: 9, nodes, ..Plan::default() };
+    let changes = GroupChanges { place: 1, ..GroupChanges::default() };
+    let desired = [("g".to_string(), changes)].into();
+    let decision = Decision { plan, eval: eval.clone(), created: vec![], desired };
+    let planned = RemoteDecision { eval: eval.id, token, result: Ok(decision), is_split: true };
+    s.add("planned", &ServerRequest::Planned(Box::new(planned)));
+    let failed = RemoteDecision { eval: eval.id, token, result: Err("no".into()), is_split: false };
+    s.add("failed", &ServerRequest::Planned(Box::new(failed)));
+    let holding = Holding { amount: Amount { cpu_mhz: 500, ..Amount::ZERO }, claims: vec![Claim::Core(3)] };
+    let nodes = vec![TakenOnNode { node, holding, allocs: 1 }];
+    let in_flight = vec![InFlightPlan { eval: eval_id(2), token, visible_at: 12, nodes }];
+    let (attempt, snapshot_index, min_index, at, seed) = (1, 9, 9, AT, 300);
+    let task = RemoteTask { eval, token, attempt, snapshot_index, min_index, at, seed, in_flight };
+    s.add("deliver", &ServerReply::Deliver { tasks: vec![task] });
     let headers = vec![("X-Nomad-Index".to_string(), "7".to_string())];
     s.add("http", &ServerReply::Http(ForwardedResponse { status: 200, headers, body: b"[]".to_vec() }));
     s.add("not leader", &ServerReply::NotLeader);

@@ -1,0 +1,297 @@
+//! Scheduler workers of a server that follows: they take evaluations off the leader's broker, wait until this server's own state
+//! has reached what the leader saw, decide on it, and hand their plans in to the leader (scheduler.md 5).
+//!
+//! Refuses to know: what an evaluation comes to. Whatever is lost with a connection or a leader, the leader's deadline brings back.
+
+use super::Server;
+use super::context::Context;
+use super::effects::{Effect, ScheduleTask};
+use super::reservations::ReservationChange;
+use super::submit;
+use model::id::{EvalId, EvalToken};
+use model::plan::Decision;
+use model::time::{Mono, Span};
+use scheduler::Attempt;
+use state::fault::Fault;
+use std::collections::{BTreeMap, VecDeque};
+use wire::frame::{self, Body, Frame};
+use wire::rpc::Peer;
+use wire::server_rpc::{RemoteDecision, RemoteTask, ServerRequest};
+
+/// Evaluations that wait here for a worker, or for the state.
+const MAX_QUEUED: usize = 64;
+/// A question that no work has come of is asked again: it may be lost.
+const ASK_AGAIN: Span = Span::seconds(10);
+/// After this the leader is about to give the evaluation to somebody else.
+const TASK_TIMEOUT: Span = Span::seconds(30);
+
+impl Server {
+    /// A worker's answer: it works for this leader, or for the one that this server follows.
+    pub(super) fn planned(
+        &mut self,
+        eval: EvalId,
+        token: EvalToken,
+        result: Result<Box<Decision>, String>,
+        now: Mono,
+    ) -> Result<(), Fault> {
+        let Err(result) = self.with_follower_workers(now, |all, cx| all.planned(eval, token, result, cx))
+        else {
+            return Ok(());
+        };
+        let (leader, mut cx) = self.split(now);
+        match leader {
+            Some(leader) => leader.planned(eval, token, result, false, &mut cx),
+            None => {
+                cx.outbox.reservation(ReservationChange::Release { eval, token });
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn with_follower_workers<T>(
+        &mut self,
+        now: Mono,
+        work: impl FnOnce(&mut FollowerWorkers, &mut Context<'_>) -> T,
+    ) -> T {
+        let mut workers = std::mem::take(&mut self.follower_workers);
+        let (_, mut cx) = self.split(now);
+        let done = work(&mut workers, &mut cx);
+        self.follower_workers = workers;
+        done
+    }
+
+    /// What this server's workers do for the leader that it follows.
+    pub(super) fn work_for_leader(&mut self, now: Mono) {
+        let raft = self.replica.raft();
+        let leader = self.other_leader().map(|leader| (leader, raft.term()));
+        self.with_follower_workers(now, |all, cx| {
+            all.follow(leader);
+            all.advance(cx);
+        });
+    }
+}
+
+#[derive(Default)]
+pub struct FollowerWorkers {
+    /// Whom this server follows, and in which term.
+    leader: Option<(u64, u64)>,
+    asked: Option<Asked>,
+    queue: VecDeque<(Mono, RemoteTask)>,
+    /// What workers hold, and the leader and term that it came from.
+    running: BTreeMap<(EvalId, EvalToken), (u64, u64)>,
+    numbers: u64,
+}
+
+struct Asked {
+    request: u64,
+    free: u32,
+    again: Mono,
+}
+
+impl FollowerWorkers {
+    /// `first`: where its numbers begin, as those of `Forwarding`.
+    pub fn new(first: u64) -> FollowerWorkers {
+        FollowerWorkers { numbers: first, ..FollowerWorkers::default() }
+    }
+
+    /// What another leader has handed out is worth nothing to this one.
+    pub fn follow(&mut self, leader: Option<(u64, u64)>) {
+        if self.leader != leader {
+            self.leader = leader;
+            self.asked = None;
+            self.queue.clear();
+        }
+    }
+
+    /// Evaluations of the leader. `request`: the number that they answer; one that was tried before comes unasked.
+    pub fn delivered(&mut self, from: u64, request: u64, tasks: Vec<RemoteTask>, now: Mono) {
+        if self.leader.is_none_or(|(leader, _)| leader != from) {
+            return;
+        }
+        self.asked.take_if(|asked| asked.request == request);
+        let room = MAX_QUEUED - self.queue.len();
+        self.queue.extend(tasks.into_iter().take(room).map(|task| (now, task)));
+    }
+
+    /// Gives workers what this server's state is new enough for, and asks for more.
+    pub fn advance(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        self.queue.retain(|(since, _)| now.since(*since) < TASK_TIMEOUT);
+        while self.running.len() < cx.config.workers
+            && let Some((_, task)) = self.queue.pop_front_if(|(_, task)| task.min_index <= cx.applied)
+        {
+            self.start(task, cx);
+        }
+        self.ask(cx);
+    }
+
+    fn start(&mut self, task: RemoteTask, cx: &mut Context<'_>) {
+        let Some(leader) = self.leader else { return };
+        let RemoteTask { eval, token, attempt, snapshot_index, min_index, at, seed, in_flight } = task;
+        in_flight.into_iter().for_each(|plan| cx.outbox.reservation(ReservationChange::Learned(plan)));
+        self.running.insert((eval.id, token), leader);
+        let attempt = Attempt { number: attempt, snapshot_index };
+        let task = ScheduleTask { eval, token, attempt, min_index, at, seed };
+        cx.outbox.effect(Effect::Schedule(Box::new(task)));
+    }
+
+    fn ask(&mut self, cx: &mut Context<'_>) {
+        let Some((leader, _)) = self.leader else { return };
+        let busy = self.running.len() + self.queue.len();
+        let free = u32::try_from(cx.config.workers.saturating_sub(busy)).unwrap_or(u32::MAX);
+        let known = |asked: &Asked| asked.free >= free && cx.now < asked.again;
+        if free == 0 || self.asked.as_ref().is_some_and(known) {
+            return;
+        }
+        self.numbers = self.numbers.wrapping_add(1);
+        self.asked = Some(Asked { request: self.numbers, free, again: cx.now.after(ASK_AGAIN) });
+        send(leader, self.numbers, ServerRequest::Dequeue { free }, cx);
+    }
+
+    /// A worker's answer. `Err`: it is none of these, and given back.
+    pub fn planned(
+        &mut self,
+        eval: EvalId,
+        token: EvalToken,
+        result: Result<Box<Decision>, String>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Result<Box<Decision>, String>> {
+        let Some(from) = self.running.remove(&(eval, token)) else { return Err(result) };
+        cx.outbox.reservation(ReservationChange::Release { eval, token });
+        if self.leader == Some(from) {
+            let mut is_split = false;
+            let result = result.map(|mut decision| {
+                is_split = submit::split(&mut decision.plan);
+                *decision
+            });
+            let said = RemoteDecision { eval, token, result, is_split };
+            send(from.0, 0, ServerRequest::Planned(Box::new(said)), cx);
+        }
+        Ok(())
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let queued = self.queue.front().map(|(since, _)| since.after(TASK_TIMEOUT));
+        self.asked.as_ref().map(|asked| asked.again).into_iter().chain(queued).min()
+    }
+}
+
+fn send(leader: u64, request: u64, said: ServerRequest, cx: &mut Context<'_>) {
+    let bytes = frame::encode(&Frame { request, body: Body::ServerRequest(said) });
+    cx.send(Peer::Server(leader), bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Alone;
+    use super::*;
+    use state::samples::{AT, eval};
+
+    const LEADER: u64 = 8;
+    const TERM: u64 = 3;
+
+    fn task(n: u128, min_index: u64) -> RemoteTask {
+        RemoteTask {
+            eval: eval(n, "web"),
+            token: EvalToken::from_random(n),
+            attempt: 2,
+            snapshot_index: 1,
+            min_index,
+            at: AT,
+            seed: 5,
+            in_flight: vec![],
+        }
+    }
+
+    /// What workers are given, and what the leader is told.
+    fn effects(
+        alone: &mut Alone,
+        workers: &mut FollowerWorkers,
+        work: impl FnOnce(&mut FollowerWorkers, &mut Context<'_>),
+    ) -> (Vec<ScheduleTask>, Vec<(u64, ServerRequest)>) {
+        let (_, mut cx) = alone.split();
+        work(workers, &mut cx);
+        let (mut tasks, mut said) = (vec![], vec![]);
+        for effect in alone.server.outbox.take_effects().0 {
+            match effect {
+                Effect::Schedule(task) => tasks.push(*task),
+                Effect::Send { to: Peer::Server(LEADER), bytes } => match frame::decode(&bytes) {
+                    Ok(Frame { request, body: Body::ServerRequest(request_body) }) => {
+                        said.push((request, request_body));
+                    }
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            }
+        }
+        (tasks, said)
+    }
+
+    fn following(alone: &mut Alone) -> (FollowerWorkers, u64) {
+        let mut workers = FollowerWorkers::default();
+        workers.follow(Some((LEADER, TERM)));
+        let (_, said) = effects(alone, &mut workers, FollowerWorkers::advance);
+        let [(request, ServerRequest::Dequeue { free: 1 })] = said[..] else { panic!("{said:?}") };
+        (workers, request)
+    }
+
+    #[test]
+    fn a_task_waits_for_the_state_and_its_plan_goes_to_the_leader() {
+        let mut alone = Alone::with(|_| {});
+        let (mut workers, request) = following(&mut alone);
+        let applied = alone.server.replica.applied();
+        let now = alone.now;
+        workers.delivered(LEADER, request, vec![task(1, applied + 1)], now);
+        let (tasks, said) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        assert!(tasks.is_empty() && said.is_empty(), "the state is older: {said:?}");
+        workers.queue[0].1.min_index = applied;
+        let (tasks, said) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        assert_eq!((tasks.len(), said.len()), (1, 0), "no worker is free for more");
+        assert_eq!((tasks[0].attempt.number, tasks[0].seed), (2, 5));
+        let (id, token) = (tasks[0].eval.id, tasks[0].token);
+        let (_, said) = effects(&mut alone, &mut workers, |w, cx| {
+            assert!(w.planned(id, token, Err("no".into()), cx).is_ok());
+            assert!(w.planned(id, token, Err("no".into()), cx).is_err(), "once");
+            w.advance(cx);
+        });
+        let [(_, ServerRequest::Planned(decision)), (_, ServerRequest::Dequeue { free: 1 })] = &said[..]
+        else {
+            panic!("{said:?}");
+        };
+        assert_eq!((decision.eval, decision.token, &decision.result), (id, token, &Err("no".into())));
+    }
+
+    #[test]
+    fn what_an_earlier_leader_gave_is_worth_nothing() {
+        let mut alone = Alone::with(|_| {});
+        let (mut workers, request) = following(&mut alone);
+        let now = alone.now;
+        workers.delivered(9, request, vec![task(1, 0)], now);
+        assert!(workers.queue.is_empty(), "of a server that does not lead");
+        workers.delivered(LEADER, request, vec![task(1, 0), task(2, 0)], now);
+        let (tasks, _) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        let (id, token) = (tasks[0].eval.id, tasks[0].token);
+        workers.follow(Some((LEADER, TERM + 1)));
+        assert!(workers.queue.is_empty());
+        let (_, said) = effects(&mut alone, &mut workers, |w, cx| {
+            assert!(w.planned(id, token, Err("no".into()), cx).is_ok());
+            w.advance(cx);
+        });
+        assert!(matches!(said[..], [(_, ServerRequest::Dequeue { free: 1 })]), "{said:?}");
+    }
+
+    #[test]
+    fn a_lost_question_is_asked_again_and_a_late_task_dropped() {
+        let mut alone = Alone::with(|_| {});
+        let (mut workers, request) = following(&mut alone);
+        alone.now = workers.next_deadline().expect("it is asked again");
+        let (_, said) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        assert!(matches!(said[..], [(again, ServerRequest::Dequeue { .. })] if again != request));
+        let far = alone.server.replica.applied() + 100;
+        let now = alone.now;
+        workers.delivered(LEADER, 0, vec![task(1, far)], now);
+        alone.now = alone.now.after(TASK_TIMEOUT);
+        effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        assert!(workers.queue.is_empty(), "the leader gives it to somebody else");
+    }
+}

@@ -1,0 +1,145 @@
+//! What a leader hands out to the workers of other servers, and what comes back.
+
+use super::super::effects::{Effect, Input};
+use super::super::submit;
+use super::super::testing::{Alone, asks, registration};
+use super::{RemoteWorkers, Waiting};
+use model::alloc::Allocation;
+use model::plan::{NodePlan, Plan};
+use model::time::Span;
+use state::samples::{Region, alloc, eval_id, info, node_id, register, spec};
+use std::collections::BTreeSet;
+use wire::frame::{self, Body, Frame};
+use wire::rpc::Peer;
+use wire::server_rpc::{RemoteDecision, RemoteTask, ServerReply, ServerRequest};
+
+const FOLLOWER: u64 = 2;
+
+fn says(request: u64, said: ServerRequest) -> Input {
+    let bytes = frame::encode(&Frame { request, body: Body::ServerRequest(said) });
+    Input::Frame { from: Peer::Server(FOLLOWER), bytes }
+}
+
+/// What the next turns deliver to the follower, with the number that it answers.
+fn delivered(alone: &mut Alone, mut inputs: Vec<Input>) -> Vec<(u64, Vec<RemoteTask>)> {
+    let mut out = vec![];
+    for _ in 0..10 {
+        for effect in alone.turn(std::mem::take(&mut inputs)).effects {
+            let Effect::Send { to: Peer::Server(FOLLOWER), bytes } = effect else { continue };
+            let Ok(Frame { request, body: Body::ServerReply(ServerReply::Deliver { tasks }) }) =
+                frame::decode(&bytes)
+            else {
+                panic!("the follower is told something else");
+            };
+            out.push((request, tasks));
+        }
+    }
+    out
+}
+
+/// A leader with one worker, which is busy, and `ready_per_worker` of 0; jobs wait for theirs.
+fn busy(jobs: &[&str]) -> Alone {
+    let mut alone = Alone::with(|config| config.ready_per_worker = 0);
+    alone.add_node(info(1));
+    let inputs = ["first"].iter().chain(jobs).map(|id| asks(registration(spec(id, 1)))).collect();
+    let own = alone.tasks(inputs);
+    assert_eq!(own.len(), 1, "its own worker comes first");
+    alone
+}
+
+#[test]
+fn the_server_with_the_most_free_workers_is_next() {
+    let mut all = RemoteWorkers::default();
+    all.wait(1, 10, 2);
+    all.wait(2, 11, 5);
+    all.wait(3, 12, 900);
+    all.wait(2, 13, 1);
+    assert_eq!(all.take(), Some(Waiting { server: 3, request: 12, free: super::MAX_DELIVERED }));
+    assert_eq!(all.take(), Some(Waiting { server: 1, request: 10, free: 2 }));
+    assert_eq!(all.take(), Some(Waiting { server: 2, request: 13, free: 1 }), "the newer number counts");
+    all.wait(4, 14, 0);
+    all.wait(5, 15, 3);
+    all.link_down(5);
+    assert_eq!(all.take(), None);
+}
+
+#[test]
+fn a_follower_gets_what_own_workers_leave_and_plans_it() {
+    let mut alone = busy(&["a", "b", "c"]);
+    let given = delivered(&mut alone, vec![says(7, ServerRequest::Dequeue { free: 2 })]);
+    let [(7, tasks)] = &given[..] else { panic!("{given:?}") };
+    assert_eq!(tasks.len(), 2, "no more than are free");
+    assert!(tasks.iter().all(|task| task.min_index <= alone.server.replica.applied()));
+    let none = delivered(&mut alone, vec![]);
+    assert_eq!(none, [], "it has to ask again");
+    for task in tasks {
+        let local = super::super::effects::ScheduleTask {
+            eval: task.eval.clone(),
+            token: task.token,
+            attempt: scheduler::Attempt { number: task.attempt, snapshot_index: task.snapshot_index },
+            min_index: task.min_index,
+            at: task.at,
+            seed: task.seed,
+        };
+        let Input::Planned { eval, token, result } = alone.planned(&local) else { panic!("no plan") };
+        let said = RemoteDecision { eval, token, result: result.map(|d| *d), is_split: false };
+        alone.turn(vec![says(0, ServerRequest::Planned(Box::new(said)))]);
+    }
+    alone.turns(3);
+    let placed: BTreeSet<&str> =
+        ["a", "b", "c"].into_iter().filter(|id| alone.allocs(id).len() == 1).collect();
+    assert_eq!(placed.len(), 2, "{placed:?}");
+}
+
+#[test]
+fn other_servers_help_only_when_much_is_ready() {
+    let mut alone = Alone::with(|config| config.ready_per_worker = 2);
+    alone.add_node(info(1));
+    let jobs = ["a", "b", "c"].map(|id| asks(registration(spec(id, 1))));
+    alone.tasks(jobs.into());
+    let none = delivered(&mut alone, vec![says(1, ServerRequest::Dequeue { free: 5 })]);
+    assert_eq!(none, [], "two wait for one worker");
+    let more = delivered(&mut alone, vec![asks(registration(spec("d", 1)))]);
+    let counts: Vec<usize> = more.iter().map(|(_, tasks)| tasks.len()).collect();
+    assert_eq!(counts, [1], "the third does not");
+}
+
+#[test]
+fn what_a_lost_server_held_comes_back() {
+    let mut alone = busy(&["a"]);
+    let given = delivered(&mut alone, vec![says(7, ServerRequest::Dequeue { free: 1 })]);
+    let lost = given[0].1[0].clone();
+    alone.turn(vec![Input::LinkDown { peer: FOLLOWER }]);
+    alone.now = alone.now.after(Span::seconds(2));
+    let again = delivered(&mut alone, vec![says(8, ServerRequest::Dequeue { free: 1 })]);
+    let [(8, tasks)] = &again[..] else { panic!("{again:?}") };
+    assert_eq!(tasks[0].eval.id, lost.eval.id);
+    assert_ne!(tasks[0].token, lost.token, "the lost worker's answer counts no more");
+    let late =
+        RemoteDecision { eval: lost.eval.id, token: lost.token, result: Err("late".into()), is_split: false };
+    alone.turn(vec![says(0, ServerRequest::Planned(Box::new(late)))]);
+    assert_eq!(alone.server.status().broker.unacked, 2, "it changes nothing");
+}
+
+#[test]
+fn a_plan_is_split_where_one_entry_ends() {
+    let mut region = Region::default();
+    region.run(&register(spec("a", 1), None));
+    let job = region.job("a");
+    let part = |n: u128| {
+        let mut one: Allocation = alloc(n, &job, node_id(n), eval_id(1));
+        one.client_description = "x".repeat(300_000);
+        NodePlan { node_id: node_id(n), stops: vec![], places: vec![one] }
+    };
+    let plan = Plan { nodes: (1..=5).map(part).collect(), ..Plan::default() };
+    let mut split = plan.clone();
+    assert!(submit::split(&mut split));
+    assert_eq!(split.nodes, plan.nodes[..3], "what fits into a MiB");
+    assert!(!submit::split(&mut split), "the rest fits");
+    let mut whole = Plan { all_at_once: true, ..plan.clone() };
+    assert!(!submit::split(&mut whole) && whole.nodes.len() == 5, "it is wanted whole or not at all");
+    let mut large = part(1);
+    large.places[0].client_description = "x".repeat(3 << 20);
+    let mut alone = Plan { nodes: vec![large], ..Plan::default() };
+    assert!(!submit::split(&mut alone) && alone.nodes.len() == 1, "one part is not divided");
+}
