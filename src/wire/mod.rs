@@ -19,5 +19,6 @@ pub mod record;
 pub mod request;
 pub mod resource_usage;
 pub mod rpc;
+pub mod snapshot;
 pub mod status;
 pub mod why;
