@@ -6,7 +6,7 @@ use super::http_service::{HttpService, PendingWrite, ReplySender};
 use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
 use super::workers::SharedReservations;
-use ::io::disk::Disk;
+use ::io::disk::{self, Disk};
 use ::io::{clock, entropy, host_stats, keys};
 use async_channel::{Receiver, Sender};
 use model::key::Seed;
@@ -36,6 +36,7 @@ const MAX_REOPENINGS: u32 = 3;
 
 /// The brain on its disk.
 pub struct Opened {
+    /// Its directory.
     path: PathBuf,
     config: Config,
     keep_reserve: bool,
@@ -183,12 +184,16 @@ fn open_server(
     keep_reserve: bool,
 ) -> Result<(Server, DiskSpaceMonitor), String> {
     let named = |e: &dyn Display| format!("{}: {e}", path.display());
-    let disk = Disk::open(path, keep_reserve).map_err(|e| named(&e))?;
-    let (space, pending_create) = (DiskSpaceMonitor::new(disk.reserve()), disk.pending_create());
-    let log = |name: &str| disk.sibling(name).map(|file| Box::new(file) as WalFile).map_err(|e| named(&e));
+    let state = Disk::open_slots(path, keep_reserve).map_err(|e| named(&e))?;
+    let (space, pending_create) = (DiskSpaceMonitor::new(state[0].reserve()), state[0].pending_create());
+    let log =
+        |name: &str| state[0].sibling(name).map(|file| Box::new(file) as WalFile).map_err(|e| named(&e));
     let log = [log("log.0")?, log("log.1")?];
+    let dir = path.to_path_buf();
+    let free_bytes = Box::new(move || disk::free_bytes(&dir));
     let options = Options::on_machine(host_stats::memory_bytes());
-    let (store, recovered) = Store::open(StoreFiles { state: disk, log }, options).map_err(|e| named(&e))?;
+    let (store, recovered) =
+        Store::open(StoreFiles { state, log, free_bytes }, options).map_err(|e| named(&e))?;
     pending_create.complete().map_err(|e| named(&e))?;
     let seed = entropy::u64().map_err(|e| named(&e))?;
     let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;

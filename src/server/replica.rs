@@ -196,8 +196,8 @@ impl Replica {
             truncate_from: batch.truncate_from,
             entries: batch.entries.clone(),
             hard_state: batch.hard_state.clone(),
-            conf_state: None,
             compact_to,
+            ..LogBatch::default()
         }
     }
 

@@ -14,6 +14,7 @@ mod preemption;
 mod rollouts;
 mod scaling;
 mod sessions;
+mod snapshots;
 mod variants;
 
 use claims::claims;
@@ -33,6 +34,7 @@ use model::time::{Span, Wall};
 use operating::operating;
 use rollouts::{rollouts, verdict};
 use sessions::sessions;
+use snapshots::snapshots;
 use state::check;
 use state::client_store::{AllocRecord, HealthResult, Retention, RunRecord, TaskRecord, WantedRestart};
 use state::samples::{
@@ -374,6 +376,7 @@ fn samples() -> Samples {
     node_requests::requests(&mut s);
     node_requests::usage(&mut s);
     sessions(&mut s);
+    snapshots(&mut s);
     s
 }
 
