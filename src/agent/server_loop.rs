@@ -128,6 +128,10 @@ impl ServerLoop {
         if *self.channels.service.status.get() != status {
             self.channels.service.status.set(status);
         }
+        if turn.restored {
+            self.channels.service.blocking_queries.restored(applied);
+            self.channels.service.events.restored();
+        }
         self.channels.service.blocking_queries.notify(applied, &turn.changes);
         self.channels.service.events.publish(turn.events);
         for effect in turn.effects {
@@ -141,7 +145,7 @@ impl ServerLoop {
                     );
                 }
                 // the only server of its region has nobody else to talk to
-                Effect::Send { to: Peer::Server(_), .. } => {}
+                Effect::Send { to: Peer::Server(_), .. } | Effect::SendSnapshot { .. } => {}
                 Effect::Reply { token, result } => {
                     if let Some(reply) = self.waiting.remove(&token) {
                         reply.send(result);

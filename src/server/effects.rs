@@ -8,6 +8,7 @@ use model::time::Wall;
 use scheduler::Attempt;
 use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::rpc::Peer;
+use wire::snapshot::SnapshotMessage;
 
 #[derive(Debug)]
 pub enum Input {
@@ -35,6 +36,11 @@ pub enum Input {
     Space {
         free: bool,
     },
+    /// Of a snapshot, from another server of the region.
+    Snapshot {
+        from: u64,
+        message: SnapshotMessage,
+    },
 }
 
 #[derive(Debug)]
@@ -51,6 +57,11 @@ pub enum Effect {
     Schedule(Box<ScheduleTask>),
     /// The region has no signing key, and no brain makes secrets: one is wanted as an input.
     MakeSigningKey,
+    /// To another server of the region.
+    SendSnapshot {
+        to: u64,
+        message: SnapshotMessage,
+    },
 }
 
 #[derive(Clone, Debug)]

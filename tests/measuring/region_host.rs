@@ -169,7 +169,7 @@ impl Brain {
                     other => panic!("no answer to a node: {other:?}"),
                 },
                 // this region signs nothing, and has one server
-                Effect::MakeSigningKey | Effect::Send { .. } => continue,
+                Effect::MakeSigningKey | Effect::Send { .. } | Effect::SendSnapshot { .. } => continue,
             };
             self.says.try_send(said).expect("the world listens");
         }
