@@ -11,6 +11,7 @@ use super::place::{Daemon, Machine, NodeAt, ServerAt};
 use super::processes::ProcessEnd;
 use super::region::Regions;
 use super::scaling::Scalers;
+use super::snapshot_links::SnapshotLinks;
 use super::trace::Trace;
 use super::users::Users;
 use super::workload::Workload;
@@ -41,6 +42,12 @@ pub enum Event {
     },
     /// A frame arrives.
     Frame {
+        from: Machine,
+        to: Machine,
+        bytes: Vec<u8>,
+    },
+    /// What one server says of a snapshot to another one arrives.
+    Snapshot {
         from: Machine,
         to: Machine,
         bytes: Vec<u8>,
@@ -126,6 +133,7 @@ pub struct World {
     pub scalers: Scalers,
     pub ledger: Ledger,
     pub readers: Readers,
+    pub snapshot_links: SnapshotLinks,
     pub draws: Stream,
     pub trace: Trace,
     pub turns: u64,
@@ -155,6 +163,7 @@ impl World {
             scalers: Scalers::new(seed),
             ledger: Ledger::default(),
             readers: Readers::new(),
+            snapshot_links: SnapshotLinks::new(seed),
             draws,
             trace: Trace::new(print),
             turns: 0,
@@ -217,6 +226,10 @@ impl World {
             Event::KeeperTurn { node, at } => self.keeper_turn(node, at),
             Event::Frame { from, to, bytes } => {
                 self.frame_arrives(from, to, bytes);
+                Ok(())
+            }
+            Event::Snapshot { from, to, bytes } => {
+                self.snapshot_arrives(from, to, &bytes);
                 Ok(())
             }
             Event::Worker { server, task } => {
