@@ -33,7 +33,8 @@ use async_channel::{Receiver, Sender};
 use client_loop::ClientLoop;
 use config::{Config, Loaded};
 use data_dir::DataDir;
-use http_service::{HttpService, HttpServiceParts, PendingWrite};
+use http_service::server_call::ServerCall;
+use http_service::{HttpService, HttpServiceParts};
 use logging::Logging;
 use messages::{ClientMessage, ServerMessage};
 use model::time::Span;
@@ -145,7 +146,7 @@ impl Agent {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
         });
-        executor::spawn(&executor, forward(to_forward, server_inbox.clone(), ServerMessage::Write)).detach();
+        executor::spawn(&executor, forward(to_forward, server_inbox.clone(), ServerMessage::Call)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
         executor::spawn(&executor, forward(to_brain, client_inbox.clone(), ClientMessage::Question)).detach();
         let places = client_rpc::NodeDirs {
@@ -157,12 +158,12 @@ impl Agent {
 
         let keeper = connect_keeper(&executor, &dir, keeper_start_mode(&config)?, client_inbox.clone());
         let (send_end, ended) = async_channel::bounded(2);
-        let (work, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
+        let (workers, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
         let reservations = Arc::default();
         let mut threads =
             start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
-        let (to_node, workers, service_of_loop) = (client_inbox.clone(), work, service.clone());
-        let channels = server_loop::Channels { to_node, workers, reservations, service: service_of_loop };
+        let (to_self, to_node, served) = (server_inbox.clone(), client_inbox.clone(), service.clone());
+        let channels = server_loop::Channels { to_self, to_node, workers, reservations, service: served };
         let server = ServerLoop::new(opened, channels);
         threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&to_server))?);
 
@@ -379,7 +380,7 @@ fn http_service(
     dir: &DataDir,
     agent: AgentInfo,
     reader: Reader,
-    (asks, calls): (Sender<PendingWrite>, Sender<client_rpc::RpcCall>),
+    (asks, calls): (Sender<ServerCall>, Sender<client_rpc::RpcCall>),
     logging: &Logging,
 ) -> Result<Arc<HttpService>, String> {
     Ok(Arc::new(HttpService::new(HttpServiceParts {
@@ -388,7 +389,7 @@ fn http_service(
         reader,
         status: Arc::new(Published::new(ServerStatus::default())),
         client: Arc::new(Published::new(None)),
-        actions: asks,
+        server: asks,
         node: calls,
         plan_job: Arc::new(workers::plan_job),
         explain: Arc::new(workers::explain),
