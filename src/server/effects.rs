@@ -55,7 +55,7 @@ pub enum Input {
     Space {
         free: bool,
     },
-    /// Of a snapshot, from another server of the region.
+    /// What another server of the region says of a snapshot.
     Snapshot {
         from: u64,
         message: SnapshotMessage,

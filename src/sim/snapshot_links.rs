@@ -78,9 +78,12 @@ impl World {
         }
     }
 
-    pub fn snapshot_arrives(&mut self, from: Machine, to: Machine, bytes: &[u8]) {
-        let (Machine::Server(from), Machine::Server(to)) = (from, to) else { return };
-        let message = record::decode(bytes).expect("what a server sends can be read");
+    pub fn snapshot_arrives(&mut self, from: Machine, to: Machine, bytes: &[u8]) -> Result<(), String> {
+        let (Machine::Server(from), Machine::Server(to)) = (from, to) else {
+            return Err(format!("{from} speaks of snapshots to {to}"));
+        };
+        let message = record::decode(bytes).map_err(|e| format!("{from} sent what cannot be read: {e}"))?;
         self.server_input(to, Input::Snapshot { from: from.id(), message });
+        Ok(())
     }
 }

@@ -245,10 +245,7 @@ impl World {
                 self.frame_arrives(from, to, bytes);
                 Ok(())
             }
-            Event::Snapshot { from, to, bytes } => {
-                self.snapshot_arrives(from, to, &bytes);
-                Ok(())
-            }
+            Event::Snapshot { from, to, bytes } => self.snapshot_arrives(from, to, &bytes),
             Event::Worker { server, task } => {
                 self.worker(server, *task);
                 Ok(())

@@ -35,7 +35,7 @@ pub struct LogBatch {
 pub struct Installation {
     pub index: u64,
     pub term: u64,
-    /// Of its rows.
+    /// The sum over its rows.
     pub digest: u64,
 }
 
