@@ -35,7 +35,7 @@ const LARGE_BATCHES_PER_SAVE: usize = 4;
 const FOUNDED: (u64, u64) = (1, 1);
 
 /// How many bytes the disk still takes.
-pub type FreeBytes = Box<dyn Fn() -> io::Result<u64> + Send>;
+pub type FreeBytes = Box<dyn Fn() -> io::Result<u64> + Send + Sync>;
 
 /// Where a store lies.
 pub struct StoreFiles<S> {
