@@ -48,7 +48,7 @@ impl DataDir {
     }
 
     pub fn server_store(&self) -> PathBuf {
-        self.root.join("server/state.redb")
+        self.root.join("server")
     }
 
     /// The node's identity, made at the first start.

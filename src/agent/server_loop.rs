@@ -7,7 +7,7 @@ use super::http_service::server_call::{ForwardResult, ReplySender, ServerCall, W
 use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
 use super::workers::SharedReservations;
-use ::io::disk::Disk;
+use ::io::disk::{self, Disk};
 use ::io::{clock, entropy, host_stats, keys};
 use async_channel::{Receiver, Sender};
 use model::key::Seed;
@@ -40,6 +40,7 @@ const MAX_REOPENINGS: u32 = 3;
 
 /// The brain on its disk.
 pub struct Opened {
+    /// Its directory.
     path: PathBuf,
     config: Config,
     keep_reserve: bool,
@@ -146,6 +147,10 @@ impl ServerLoop {
         if *self.channels.service.status.get() != status {
             self.channels.service.status.set(status);
         }
+        if turn.restored {
+            self.channels.service.blocking_queries.restored(applied);
+            self.channels.service.events.restored();
+        }
         self.channels.service.blocking_queries.notify(applied, &turn.changes);
         self.channels.service.events.publish(turn.events);
         for effect in turn.effects {
@@ -159,7 +164,7 @@ impl ServerLoop {
                     );
                 }
                 // the only server of its region has nobody else to talk to
-                Effect::Send { to: Peer::Server(_), .. } => {}
+                Effect::Send { to: Peer::Server(_), .. } | Effect::SendSnapshot { .. } => {}
                 Effect::Reply { token, result } => {
                     if let Some(Caller::Write(reply)) = self.waiting.remove(&token) {
                         reply.send(result);
@@ -223,12 +228,16 @@ fn open_server(
     keep_reserve: bool,
 ) -> Result<(Server, DiskSpaceMonitor), String> {
     let named = |e: &dyn Display| format!("{}: {e}", path.display());
-    let disk = Disk::open(path, keep_reserve).map_err(|e| named(&e))?;
-    let (space, pending_create) = (DiskSpaceMonitor::new(disk.reserve()), disk.pending_create());
-    let log = |name: &str| disk.sibling(name).map(|file| Box::new(file) as WalFile).map_err(|e| named(&e));
+    let state = Disk::open_slots(path, keep_reserve).map_err(|e| named(&e))?;
+    let (space, pending_create) = (DiskSpaceMonitor::new(state[0].reserve()), state[0].pending_create());
+    let log =
+        |name: &str| state[0].sibling(name).map(|file| Box::new(file) as WalFile).map_err(|e| named(&e));
     let log = [log("log.0")?, log("log.1")?];
+    let dir = path.to_path_buf();
+    let free_bytes = Box::new(move || disk::free_bytes(&dir));
     let options = Options::on_machine(host_stats::memory_bytes());
-    let (store, recovered) = Store::open(StoreFiles { state: disk, log }, options).map_err(|e| named(&e))?;
+    let (store, recovered) =
+        Store::open(StoreFiles { state, log, free_bytes }, options).map_err(|e| named(&e))?;
     pending_create.complete().map_err(|e| named(&e))?;
     let seed = entropy::u64().map_err(|e| named(&e))?;
     let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;

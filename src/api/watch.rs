@@ -185,6 +185,15 @@ impl Watchers {
         woken.into_iter().collect()
     }
 
+    /// A snapshot of `index` has taken the state's place, and nobody can say what has changed: all that wait have to be woken, and
+    /// who has read before reads again.
+    pub fn restored(&mut self, index: u64) {
+        self.waiters.clear();
+        self.by_key.clear();
+        self.recent.clear();
+        self.forgotten = index;
+    }
+
     fn remember(&mut self, index: u64, keys: BTreeSet<WatchKey>) {
         if keys.is_empty() {
             return;
@@ -257,6 +266,20 @@ mod tests {
             w.notify(index, keys(&[WatchKey::Nodes]));
         }
         assert_eq!(w.register(vec![job("c")], 4), Err(NotRegistered::Changed));
+    }
+
+    #[test]
+    fn after_a_restored_snapshot_all_read_again() {
+        let mut w = Watchers::default();
+        let waiting = w.register(vec![job("a")], 5).unwrap();
+        w.notify(6, keys(&[job("b")]));
+        w.restored(40);
+        assert_eq!((w.waiting(), w.by_key.len()), (0, 0));
+        w.deregister(waiting);
+        for key in [job("a"), job("b"), job("c")] {
+            assert_eq!(w.register(vec![key.clone()], 39), Err(NotRegistered::Changed));
+            assert!(w.register(vec![key], 40).is_ok());
+        }
     }
 
     #[test]

@@ -68,14 +68,40 @@ impl Disk {
             }
             Err(e) => return Err(e),
         };
-        let reserve = Reserve {
-            path: path.with_extension("reserve"),
-            kept: keep_reserve,
-            spent: AtomicBool::new(keep_reserve),
-            lock: Mutex::new(()),
+        Ok(Disk { file, reserve: Reserve::beside(path, keep_reserve), pending_create })
+    }
+
+    /// Opens or creates the two slots of a server's state in `dir`, as `open` does with one file. A slot that does not count is
+    /// empty; which one that is, the log beside them says.
+    pub fn open_slots(dir: &Path, keep_reserve: bool) -> io::Result<[Disk; 2]> {
+        let draft = dir.join("state.redb");
+        if draft.exists() {
+            return Err(io::Error::other(
+                "state.redb is of a draft of drover: use the build that wrote it, or remove this directory to begin anew \
+                 without what it held",
+            ));
+        }
+        let (first, second) = (dir.join("state.0"), dir.join("state.1"));
+        let open = match fs::metadata(&second) {
+            // a store that was never whole has nothing there
+            Ok(found) if found.len() > 0 => Disk::open_second_slots_twin(&first, keep_reserve),
+            _ => Disk::open(&first, keep_reserve),
         };
-        reserve.refill();
-        Ok(Disk { file, reserve: Arc::new(reserve), pending_create })
+        let first = open.map_err(|e| io::Error::new(e.kind(), format!("state.0: {e}")))?;
+        let second = first.sibling("state.1")?;
+        Ok([first, second])
+    }
+
+    /// It may well be empty, but it is there.
+    fn open_second_slots_twin(path: &Path, keep_reserve: bool) -> io::Result<Disk> {
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                io::Error::other("is missing beside state.1: restore the whole directory")
+            }
+            _ => e,
+        })?;
+        let reserve = Reserve::beside(path, keep_reserve);
+        Ok(Disk { file, reserve, pending_create: PendingCreate(None) })
     }
 
     /// A file beside the store that belongs to it and shares its reserve; made anew with it, and never without it.
@@ -115,7 +141,20 @@ fn is_full(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// How many bytes the disk under `dir` still takes.
+pub fn free_bytes(dir: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(dir)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 impl Reserve {
+    fn beside(path: &Path, kept: bool) -> Arc<Reserve> {
+        let path = path.with_extension("reserve");
+        let reserve = Reserve { path, kept, spent: AtomicBool::new(kept), lock: Mutex::new(()) };
+        reserve.refill();
+        Arc::new(reserve)
+    }
+
     pub fn is_exhausted(&self) -> bool {
         self.spent.load(Ordering::Acquire)
     }

@@ -9,6 +9,7 @@ use scheduler::Attempt;
 use wire::http::{ForwardedResponse, Request};
 use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::rpc::Peer;
+use wire::snapshot::SnapshotMessage;
 
 #[derive(Debug)]
 pub enum Input {
@@ -54,6 +55,11 @@ pub enum Input {
     Space {
         free: bool,
     },
+    /// What another server of the region says of a snapshot.
+    Snapshot {
+        from: u64,
+        message: SnapshotMessage,
+    },
 }
 
 #[derive(Debug)]
@@ -84,6 +90,11 @@ pub enum Effect {
     Schedule(Box<ScheduleTask>),
     /// The region has no signing key, and no brain makes secrets: one is wanted as an input.
     MakeSigningKey,
+    /// To another server of the region.
+    SendSnapshot {
+        to: u64,
+        message: SnapshotMessage,
+    },
 }
 
 /// Why a forwarded request has no answer of the leader.

@@ -40,6 +40,7 @@ mod remote_workers;
 mod replica;
 mod reports;
 pub mod reservations;
+mod snapshots;
 mod status;
 mod submit;
 mod system_jobs;
@@ -117,6 +118,7 @@ pub struct Server {
     space_free: bool,
     changes: Vec<Change>,
     events: Vec<Events>,
+    restored: bool,
 }
 
 /// What a turn led to. All of it may be shown and sent: it rests on nothing that is not durable.
@@ -129,6 +131,8 @@ pub struct Turn {
     pub changes: Vec<Change>,
     /// The same for those who stream it, with the objects.
     pub events: Vec<Events>,
+    /// Before that, a snapshot has taken the state's place: anything may have changed, and nobody can say what.
+    pub restored: bool,
 }
 
 impl Server {
@@ -149,6 +153,7 @@ impl Server {
             space_free: true,
             changes: vec![],
             events: vec![],
+            restored: false,
             config,
         })
     }
@@ -168,7 +173,7 @@ impl Server {
         self.with_leader(now.mono, Leader::advance)?;
         self.step_down_if_deposed(now.mono);
         self.flush(now.mono);
-        let step = self.replica.step()?;
+        let step = self.replica.step(now.mono, self.space_free)?;
         let worked = had_inputs || step.is_some();
         if let Some(step) = step {
             self.metrics.done(Timed::DispatchLog);
@@ -180,11 +185,13 @@ impl Server {
             self.work_for_leader(now.mono);
         }
         self.propose_all(now.mono);
+        self.send_snapshot_messages();
         let (replica, leader) = (&self.replica, self.leader.as_ref());
         self.metrics.publish(worked, now.mono, |m| status::add_gauges(m, replica, leader));
         let (effects, reservations) = self.outbox.take_effects();
         let (changes, events) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.events));
-        Ok(Turn { effects, reservations, changes, events })
+        let restored = std::mem::take(&mut self.restored);
+        Ok(Turn { effects, reservations, changes, events, restored })
     }
 
     /// The leader's parts, if this server leads, and what they are given.
@@ -239,6 +246,9 @@ impl Server {
                 return self.with_leader(now, |_, cx| keys::signing_key_made(seed, public, cx));
             }
             Input::Space { free } => self.space_free = free,
+            Input::Snapshot { from, message } => {
+                return self.replica.receive_snapshot(from, message, now, self.space_free);
+            }
         }
         Ok(())
     }
@@ -332,6 +342,10 @@ impl Server {
         }
         // before what the next leader's entries did is followed
         self.step_down_if_deposed(now);
+        if step.restored {
+            assert!(self.leader.is_none(), "a leader installs no snapshot");
+            self.restored = true;
+        }
         let applied = !step.applied.is_empty();
         let reads = step.reads;
         for entry in step.applied {
@@ -352,6 +366,12 @@ impl Server {
         reads.take(answers, &mut cx);
         reads.serve(&mut cx);
         self.reads = reads;
+    }
+
+    fn send_snapshot_messages(&mut self) {
+        for (to, message) in self.replica.take_snapshot_messages() {
+            self.outbox.effect(Effect::SendSnapshot { to, message });
+        }
     }
 
     fn follow_entry(&mut self, Applied { term, outcome }: Applied, now: Mono) -> Result<(), Fault> {
@@ -416,6 +436,7 @@ impl Server {
             self.replica.next_tick(),
             self.forwarding.next_deadline(),
             self.follower_workers.next_deadline(),
+            self.replica.next_snapshot_deadline(),
             self.outbox.next_deadline(),
             self.metrics.next_deadline(),
         ];

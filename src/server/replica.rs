@@ -4,6 +4,7 @@
 //! Refuses to know: who waits for an entry, and what a leader makes of what is applied.
 
 use super::NO_LEADER;
+use super::snapshots::{Parts, Snapshots};
 use model::time::{Mono, Span};
 use state::apply::{ApplyResult, Committed};
 use state::fault::Fault;
@@ -13,12 +14,15 @@ use wire::command::Command;
 use wire::record;
 use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
+use wire::snapshot::SnapshotMessage;
 
 /// How many applied entries stay in the log for peers that lag behind, and how many more there may be before a compaction.
 const KEEP_ENTRIES: u64 = 256;
 const COMPACT_EVERY: u64 = 256;
 /// Compaction also follows from size, so that a few large entries do not fill the memory.
 const COMPACT_BYTES: usize = 1 << 20;
+/// While a snapshot is on its way, the log may be so many times as long: what is written meanwhile has to follow from it.
+const SENDING_FACTOR: usize = 8;
 /// The unit in which the group counts time. A heartbeat is due after 2 of them, an election after 10 to 19 (decision 0074).
 const TICK: Span = Span::millis(100);
 
@@ -32,6 +36,7 @@ pub struct Replica {
     last_applied_term: u64,
     /// When the leader that this replica follows was last heard of.
     last_contact: Option<Mono>,
+    snapshots: Snapshots,
 }
 
 /// What one durable step led to.
@@ -42,6 +47,8 @@ pub struct Step {
     pub applied: Vec<Applied>,
     /// Which index each read has to wait for.
     pub reads: Vec<raft::ReadAnswer>,
+    /// A snapshot has taken the state's place before that.
+    pub restored: bool,
 }
 
 /// An entry that is applied.
@@ -88,6 +95,7 @@ impl Replica {
             }
         };
         let compacted = saved.truncated.map_or(0, |(index, _)| index);
+        let snapshots = Snapshots::new(config.seed);
         let raft = raft::Node::open(config, saved).map_err(|e| Fault::corrupt(e.to_string()))?;
         let reader = store.reader();
         Ok(Replica {
@@ -98,6 +106,7 @@ impl Replica {
             compacted,
             last_applied_term: 0,
             last_contact: None,
+            snapshots,
         })
     }
 
@@ -176,17 +185,49 @@ impl Replica {
         self.raft.read_index(token)
     }
 
+    /// What another server says of a snapshot.
+    pub fn receive_snapshot(
+        &mut self,
+        from: u64,
+        message: SnapshotMessage,
+        now: Mono,
+        space_free: bool,
+    ) -> Result<(), Fault> {
+        let mut parts = Parts { raft: &mut self.raft, store: &mut self.store, now };
+        self.snapshots.receive(from, message, &mut parts, space_free)
+    }
+
+    /// What is to be sent to other servers of snapshots.
+    pub fn take_snapshot_messages(&mut self) -> Vec<(u64, SnapshotMessage)> {
+        self.snapshots.take_messages()
+    }
+
+    pub fn next_snapshot_deadline(&self) -> Option<Mono> {
+        self.snapshots.next_deadline()
+    }
+
     pub fn has_work(&self) -> bool {
         self.raft.has_work()
     }
 
     /// One step: at most one durable commit, then the application of what it committed.
-    pub fn step(&mut self) -> Result<Option<Step>, Fault> {
+    pub fn step(&mut self, now: Mono, space_free: bool) -> Result<Option<Step>, Fault> {
+        let mut parts = Parts { raft: &mut self.raft, store: &mut self.store, now };
+        self.snapshots.advance(&mut parts, space_free)?;
         let Some(step) = self.raft.step() else { return Ok(None) };
         let mut messages = step.early.clone();
-        let batch = self.batch(&step.batch);
+        let batch = self.batch(&step.batch, now);
+        let installs = step.batch.install.clone();
         let step = UnpersistedStep(step);
-        let step = if step.needs_no_disk() { step.0 } else { step.persisted(&self.store.append(&batch)?) };
+        let step = match &installs {
+            None if step.needs_no_disk() => step.0,
+            None => step.persisted(&self.store.append(&batch)?),
+            Some(snapshot) => {
+                let receipt = self.store.install_snapshot(&batch)?;
+                self.restored(snapshot);
+                step.persisted(&receipt)
+            }
+        };
         let released = self.raft.persisted(step);
         messages.extend(released.messages);
         let members = |c: &raft::CommittedEntry| c.conf_state.as_ref().map(raft::Members::encode);
@@ -211,25 +252,37 @@ impl Replica {
             assert!(last.term >= self.last_applied_term, "terms in the log only grow");
             self.last_applied_term = last.term;
         }
-        Ok(Some(Step { messages, applied, reads: released.reads }))
+        Ok(Some(Step { messages, applied, reads: released.reads, restored: installs.is_some() }))
     }
 
-    fn batch(&mut self, batch: &raft::Batch) -> LogBatch {
-        let compact_to = if batch.must_sync() { self.compaction() } else { None };
+    /// State and log begin with this snapshot now.
+    fn restored(&mut self, snapshot: &raft::Snapshot) {
+        assert_eq!(self.store.applied(), snapshot.index, "raft and the store have installed the same");
+        (self.compacted, self.last_applied_term) = (snapshot.index, snapshot.term);
+        self.snapshots.installed();
+    }
+
+    fn batch(&mut self, batch: &raft::Batch, now: Mono) -> LogBatch {
+        let compacts = batch.must_sync() && batch.install.is_none();
+        let compact_to = if compacts { self.compaction(now) } else { None };
         LogBatch {
             truncate_from: batch.truncate_from,
             entries: batch.entries.clone(),
             hard_state: batch.hard_state.clone(),
-            conf_state: None,
             compact_to,
+            ..LogBatch::default()
         }
     }
 
     /// The entries that are applied: the store drops them when what they did is durable.
-    fn compaction(&mut self) -> Option<(u64, u64)> {
+    fn compaction(&mut self, now: Mono) -> Option<(u64, u64)> {
         let to = if self.has_peers() {
-            let to = self.raft.compactable(COMPACT_BYTES)?;
-            (to - self.compacted >= COMPACT_EVERY).then_some(to)?
+            let least = self.store.segment_bytes();
+            let budget = if self.snapshots.need_log(now) { least * SENDING_FACTOR } else { least };
+            let to = self.raft.compactable(budget)?;
+            // a few large entries are not to fill the memory
+            let is_large = self.raft.log_bytes() > budget + least;
+            (is_large || to - self.compacted >= COMPACT_EVERY).then_some(to)?
         } else {
             self.compaction_alone()?
         };

@@ -15,6 +15,7 @@ mod rollouts;
 mod scaling;
 mod servers;
 mod sessions;
+mod snapshots;
 mod variants;
 
 use claims::claims;
@@ -35,6 +36,7 @@ use operating::operating;
 use rollouts::{rollouts, verdict};
 use servers::servers;
 use sessions::sessions;
+use snapshots::snapshots;
 use state::check;
 use state::client_store::{AllocRecord, HealthResult, Retention, RunRecord, TaskRecord, WantedRestart};
 use state::samples::{
@@ -377,6 +379,7 @@ fn samples() -> Samples {
     node_requests::usage(&mut s);
     sessions(&mut s);
     servers(&mut s);
+    snapshots(&mut s);
     s
 }
 

@@ -41,6 +41,8 @@ mod rot;
 mod scaling;
 mod scheduler_config;
 mod server_host;
+mod snapshot_links;
+mod snapshots;
 mod stores;
 mod tests;
 mod trace;

@@ -100,6 +100,17 @@ impl Network {
 impl World {
     /// Puts a frame on a link: it may be lost, or come twice, but what comes keeps its order.
     pub fn send(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) {
+        self.carry(from, to, bytes, |from, to, bytes| Event::Frame { from, to, bytes });
+    }
+
+    /// As `arrives` says what becomes of it at the other end.
+    pub fn carry(
+        &mut self,
+        from: Machine,
+        to: Machine,
+        bytes: Vec<u8>,
+        arrives: impl Fn(Machine, Machine, Vec<u8>) -> Event,
+    ) {
         self.trace.bytes(&bytes);
         if let Some(kind) = self.network.is_cut(from, to, self.now) {
             return self.faults.fired(kind);
@@ -112,7 +123,7 @@ impl World {
         for _ in 0..copies {
             let delay = self.delay(Span(20_000), Span::millis(2)) + late + self.lag;
             let at = self.network.arrival((from, to), self.now, delay);
-            self.at(at, Event::Frame { from, to, bytes: bytes.clone() });
+            self.at(at, arrives(from, to, bytes.clone()));
         }
     }
 

@@ -320,6 +320,10 @@ impl World {
         self.regions[at].reservations.get_mut().apply(&turn.reservations);
         let changes = turn.changes.len();
         let host = &mut self.regions[at];
+        if turn.restored {
+            host.is_tracked = false;
+            self.snapshot_links.installed += 1;
+        }
         let applied = host.applied_index();
         host.applied = host.applied.max(applied);
         for effect in turn.effects {
@@ -337,12 +341,16 @@ impl World {
                 Effect::Serve { serving, request } => self.serve_call(at, serving, *request),
                 Effect::Schedule(task) => self.give_worker(at, task),
                 // any bytes will do: nothing in the simulator checks signatures
+                Effect::SendSnapshot { to, message } => self.send_snapshot(at, to, &message),
                 Effect::MakeSigningKey => {
                     self.server_input(at, Input::SigningKey { seed: Seed([1; 32]), public: [2; 32] });
                 }
             }
         }
-        if changes > 0 {
+        if turn.restored {
+            self.note(|_| format!("{at}  restored at {applied}"));
+        }
+        if changes > 0 || turn.restored {
             self.note(|_| format!("{at}  applied {applied}, {changes} changes"));
             self.check_server(at, &turn.changes)?;
         }

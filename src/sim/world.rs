@@ -13,6 +13,7 @@ use super::place::{Daemon, Machine, NodeAt, ServerAt};
 use super::processes::ProcessEnd;
 use super::region::Regions;
 use super::scaling::Scalers;
+use super::snapshot_links::SnapshotLinks;
 use super::trace::Trace;
 use super::users::Users;
 use super::workload::Workload;
@@ -43,6 +44,12 @@ pub enum Event {
     },
     /// A frame arrives.
     Frame {
+        from: Machine,
+        to: Machine,
+        bytes: Vec<u8>,
+    },
+    /// What one server says of a snapshot to another one arrives.
+    Snapshot {
         from: Machine,
         to: Machine,
         bytes: Vec<u8>,
@@ -141,6 +148,7 @@ pub struct World {
     pub readers: Readers,
     pub http_calls: HttpCalls,
     pub clients: Clients,
+    pub snapshot_links: SnapshotLinks,
     pub draws: Stream,
     pub trace: Trace,
     pub turns: u64,
@@ -174,6 +182,7 @@ impl World {
             readers: Readers::new(),
             http_calls: HttpCalls::default(),
             clients: Clients::new(seed),
+            snapshot_links: SnapshotLinks::new(seed),
             draws,
             trace: Trace::new(print),
             turns: 0,
@@ -239,6 +248,7 @@ impl World {
                 self.frame_arrives(from, to, bytes);
                 Ok(())
             }
+            Event::Snapshot { from, to, bytes } => self.snapshot_arrives(from, to, &bytes),
             Event::Worker { server, task } => {
                 self.worker(server, *task);
                 Ok(())

@@ -1,7 +1,8 @@
 //! What one turn appends to the log, as a record, and the state of the log after its batches are replayed.
 //!
 //! Refuses to know where batches lie, and what an entry says. Invariant: an entry is left out only when the state holds what
-//! it did: of the compactions that the log knows, the last one that the state has reached counts.
+//! it did: of the compactions that the log knows, the last one that the state has reached counts. The newest batch that names
+//! the state's file decides which one it is.
 
 use super::fault::Fault;
 use serde::ser::SerializeSeq;
@@ -22,10 +23,25 @@ pub struct LogBatch {
     pub conf_state: Option<Vec<u8>>,
     /// Entries up to and with this index, of this term, are no longer needed. They must be applied.
     pub compact_to: Option<(u64, u64)>,
+    /// A snapshot takes the place of the state and of every entry before this batch. `conf_state` holds its members.
+    pub install: Option<Installation>,
+    /// The file that holds the state from here on: of an installation, and of a segment's first batch. Before the first of
+    /// them, it is 0.
+    pub slot: Option<u8>,
+}
+
+/// What the state began with in a file that a snapshot was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installation {
+    pub index: u64,
+    pub term: u64,
+    /// The sum over its rows.
+    pub digest: u64,
 }
 
 wire::records! {
     LogBatch = "log batch" 1;
+    Installation = "installation" 1;
 }
 
 /// The same bytes as serde's own way, which takes them one by one.
@@ -60,11 +76,20 @@ pub struct Replay {
     pub entries: Vec<Entry>,
     pub hard_state: Option<Vec<u8>>,
     pub conf_state: Option<Vec<u8>>,
+    /// The newest, if the log still tells of one.
+    pub install: Option<Installation>,
+    pub slot: u8,
     compactions: Vec<(u64, u64)>,
 }
 
 impl Replay {
     pub fn add(&mut self, batch: LogBatch) {
+        if batch.install.is_some() {
+            self.entries.clear();
+            self.compactions.clear();
+            self.install = batch.install;
+        }
+        self.slot = batch.slot.unwrap_or(self.slot);
         if let Some(from) = batch.replaced_from() {
             let kept = self.entries.partition_point(|(index, _)| *index < from);
             self.entries.truncate(kept);
@@ -75,6 +100,13 @@ impl Replay {
         self.compactions.extend(batch.compact_to);
     }
 
+    /// Nothing was ever written but the first batch of the first segment.
+    pub fn is_new(&self) -> bool {
+        let Replay { entries, hard_state, conf_state, install, slot, compactions } = self;
+        let nothing = entries.is_empty() && hard_state.is_none() && conf_state.is_none();
+        nothing && install.is_none() && *slot == 0 && compactions.is_empty()
+    }
+
     pub fn last_index(&self) -> Option<u64> {
         self.entries.last().map(|(index, _)| *index)
     }
@@ -82,7 +114,9 @@ impl Replay {
     /// Leaves out what the state has and nobody needs, and gives the cut before which that was. What is left must follow it
     /// without gaps.
     pub fn compact(&mut self, applied: u64) -> Result<Option<(u64, u64)>, Fault> {
-        let cut = self.compactions.iter().copied().filter(|(index, _)| *index <= applied).max();
+        let installed = self.install.map(|i| (i.index, i.term));
+        let compactions = self.compactions.iter().copied().chain(installed);
+        let cut = compactions.filter(|(index, _)| *index <= applied).max();
         let start = cut.map_or(0, |(index, _)| index);
         self.entries.retain(|(index, _)| *index > start);
         for ((index, _), wanted) in self.entries.iter().zip(start + 1..) {

@@ -2,7 +2,7 @@
 //! Refuses to know what any test wants of them: each changes what it cares about.
 
 use super::apply::{ApplyResult, Committed};
-use super::log_batch::LogBatch;
+use super::log_batch::{Installation, LogBatch};
 use super::store::{Options, Store, StoreFiles};
 use super::view::View;
 use model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
@@ -187,13 +187,19 @@ pub fn log_batch() -> LogBatch {
         hard_state: Some(vec![4]),
         conf_state: Some(vec![5, 6]),
         compact_to: Some((6, 1)),
+        install: Some(Installation { index: 6, term: 1, digest: 9 }),
+        slot: Some(1),
     }
 }
 
 /// Empty media for a store.
 pub fn in_memory() -> StoreFiles<InMemoryBackend> {
     let memory = InMemoryBackend::new;
-    StoreFiles { state: memory(), log: [Box::new(memory()), Box::new(memory())] }
+    StoreFiles {
+        state: [memory(), memory()],
+        log: [Box::new(memory()), Box::new(memory())],
+        free_bytes: Box::new(|| Ok(u64::MAX)),
+    }
 }
 
 /// One store that commits and applies each command at once.

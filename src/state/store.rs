@@ -3,22 +3,29 @@
 //! Refuses to know raft's rules beyond "no gaps, and nothing applied is taken back", and what a command means. Invariants:
 //! a `Receipt` exists only after its batch is on the disk; what is applied and not yet durable is replayed from the log
 //! after a crash, because an entry leaves the log only after a durable commit of what it did; a reader sees rows and
-//! fleet of one index. After a fault the store is to be dropped and opened again.
+//! fleet of one index; of the two slots that may hold the database, the log says which one counts. After a fault the store
+//! is to be dropped and opened again.
+
+mod installation;
 
 use super::apply::{self, ApplyResult, Applying, Committed, FleetEdit};
-use super::checksummed;
+use super::database::{self, Book, Slot};
 use super::fault::Fault;
 use super::log_batch::{LogBatch, Replay};
-use super::tables::{self, Applied, FORMAT, Kind, META, Region, STATE, StoredMembers};
-use super::view::{self, View};
-use super::wal::{Wal, WalContents, WalFile};
-use model::alloc::Allocation;
-use model::id::{NodeId, Uuid};
-use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError, WriteTransaction};
+use super::tables::{Applied, FORMAT, STATE};
+use super::view::View;
+use super::wal::{Wal, WalContents, WalFile, WalFound};
+use installation::{Incoming, Retired};
+use model::id::Uuid;
+use redb::{Database, Durability, ReadableDatabase, StorageBackend};
 use scheduler::fleet::{Fleet, FleetSnapshot};
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wire::record;
+
+pub use super::options::Options;
+pub use installation::NotInstalled;
 
 /// Turns that change more rows by themselves than are to be put off are saved this many at a time: saving is to stay the
 /// smaller part of the work.
@@ -27,45 +34,15 @@ const LARGE_BATCHES_PER_SAVE: usize = 4;
 /// Index and term of the snapshot that a region begins with.
 const FOUNDED: (u64, u64) = (1, 1);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// What the database may keep in memory of its file.
-    pub cache_bytes: usize,
-    /// A segment of the log that holds more is full. What a crash leaves to be applied again is at most about twice as
-    /// much.
-    pub segment_bytes: u64,
-    /// A turn with which more rows have changed than this since the last durable commit makes them durable: what is put off must
-    /// not become a long turn.
-    pub unsaved_rows: usize,
-    /// Checksums are off: shows that another check would find the corruption.
-    #[cfg(any(test, feature = "testing"))]
-    pub unverified: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            cache_bytes: 1 << 20,
-            segment_bytes: 1 << 20,
-            unsaved_rows: 2048,
-            #[cfg(any(test, feature = "testing"))]
-            unverified: false,
-        }
-    }
-}
-
-impl Options {
-    /// A 256th of the machine's memory for the cache, from 1 MiB to 32: it is filled by what is stored, not by what is spared.
-    pub fn on_machine(memory_bytes: u64) -> Options {
-        let cache_bytes = (memory_bytes / 256).clamp(1 << 20, 32 << 20) as usize;
-        Options { cache_bytes, ..Options::default() }
-    }
-}
+/// How many bytes the disk still takes.
+pub type FreeBytes = Box<dyn Fn() -> io::Result<u64> + Send + Sync>;
 
 /// Where a store lies.
 pub struct StoreFiles<S> {
-    pub state: S,
+    /// The slots. One holds the state, the other is empty, or takes a snapshot.
+    pub state: [S; 2],
     pub log: [WalFile; 2],
+    pub free_bytes: FreeBytes,
 }
 
 /// What a store held when it was opened.
@@ -139,6 +116,15 @@ impl<E: Into<Fault>> From<E> for OpenError {
 /// Owns the database and the log. One per data directory.
 pub struct Store {
     shared: Arc<Shared>,
+    database: Arc<Database>,
+    slots: [Slot; 2],
+    /// The slot that holds the state.
+    slot: u8,
+    free_bytes: FreeBytes,
+    /// A snapshot on its way into the other slot.
+    incoming: Option<Incoming>,
+    /// What the other slot held before.
+    retired: Option<Retired>,
     log: Wal,
     options: Options,
     /// What a new segment of the log begins with.
@@ -161,13 +147,15 @@ impl fmt::Debug for Store {
 }
 
 struct Shared {
-    database: Database,
-    /// Held while the rows and this change together.
+    /// Held while the rows and what goes with them change together.
     published: Mutex<PublishedState>,
 }
 
-/// What goes with the rows of a view.
+/// What a view is made of.
 struct PublishedState {
+    database: Arc<Database>,
+    /// Each view of this database has a clone.
+    in_use: Arc<()>,
     applied: Applied,
     fleet: FleetSnapshot,
 }
@@ -185,39 +173,46 @@ impl Store {
         media: StoreFiles<S>,
         options: Options,
     ) -> Result<(Store, Recovered), OpenError> {
-        let database = open_database(media.state, options).map_err(Fault::from)?;
-        let (log, found) = match format_of(&database)? {
-            // the log first: a database that says what it is has one
+        let slots = media.state.map(Slot::new);
+        let log = OpenedLog::read(&media.log, &slots)?;
+        let slot = log.slot();
+        let database = database::open(&slots[usize::from(slot)], options).map_err(Fault::from)?;
+        let (log, replay, last_before) = match database::format_of(&database)? {
             None => {
+                log.check_is_new()?;
+                // the log first: a database that says what it is has one
                 let log = Wal::create(media.log, 0, &record::encode(&LogBatch::default()));
                 let log = log.map_err(Fault::of_log)?;
-                create(&database)?;
-                (log, WalContents::default())
+                database::create(&database)?;
+                (log, Replay::default(), 0)
             }
-            Some(FORMAT) => Wal::open(media.log).map_err(Fault::of_log)?,
+            Some(FORMAT) => log.resume(media.log)?,
             Some(found) => return Err(OpenError::Format { found, known: FORMAT }),
         };
-        let (recovered, applied, last_before) = recover(&database, found)?;
-        let last_index = recovered.last_index();
-        let segment_head = LogBatch {
-            hard_state: recovered.hard_state.clone(),
-            conf_state: recovered.conf_state.clone(),
-            compact_to: recovered.truncated,
-            ..LogBatch::default()
-        };
-        let fleet = rebuild_fleet(&database)?;
-        let published = Mutex::new(PublishedState { applied, fleet: fleet.snapshot() });
-        let shared = Arc::new(Shared { database, published });
+        let book = database::book(&database)?;
+        let applied = book.applied;
+        let recovered = recover(book, replay)?;
+        let fleet = database::rebuild_fleet(&database)?;
+        slots[usize::from(1 - slot)].clear()?;
+        let (database, in_use) = (Arc::new(database), Arc::new(()));
+        let published =
+            PublishedState { database: database.clone(), in_use, applied, fleet: fleet.snapshot() };
         let store = Store {
-            shared,
+            shared: Arc::new(Shared { published: Mutex::new(published) }),
+            database,
+            slots,
+            slot,
+            free_bytes: media.free_bytes,
+            incoming: None,
+            retired: None,
             log,
             options,
-            segment_head,
+            segment_head: segment_head(&recovered, slot),
             last_before,
             applied,
             unsaved_rows: 0,
             fleet,
-            last_index,
+            last_index: recovered.last_index(),
         };
         Ok((store, recovered))
     }
@@ -232,8 +227,8 @@ impl Store {
         let cut = LogBatch { compact_to: Some((index, term)), ..LogBatch::default() };
         self.log.append(&record::encode(&cut)).map_err(Fault::of_log)?;
         let applied = Applied { index, ..Applied::default() };
-        let transaction = self.shared.database.begin_write()?;
-        write_applied(&transaction, applied, Some(conf_state))?;
+        let transaction = self.database.begin_write()?;
+        database::write_applied(&transaction, applied, Some(conf_state))?;
         let mut published = self.shared.published();
         transaction.commit()?;
         published.applied = applied;
@@ -249,6 +244,8 @@ impl Store {
         if batch.is_empty() {
             return Ok(Receipt { last_index: self.last_index });
         }
+        assert!(batch.install.is_none() && batch.slot.is_none(), "a snapshot is not appended");
+        self.clear_retired()?;
         let last_index = self.checked_last_index(batch)?;
         self.log.append(&record::encode(batch)).map_err(Fault::of_log)?;
         self.last_index = last_index;
@@ -272,7 +269,7 @@ impl Store {
         if self.segment_head.compact_to.map_or(0, |(index, _)| index) < self.last_before {
             return Ok(());
         }
-        self.shared.database.begin_write()?.commit()?;
+        self.database.begin_write()?.commit()?;
         self.unsaved_rows = 0;
         self.log
             .begin_segment(self.applied.digest, &record::encode(&self.segment_head))
@@ -317,7 +314,7 @@ impl Store {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let mut transaction = self.shared.database.begin_write()?;
+        let mut transaction = self.database.begin_write()?;
         let Applying { outcomes, applied, fleet, rows_changed } =
             apply::apply(transaction.open_table(STATE)?, self.applied, entries)?;
         assert!(applied.index > self.applied.index, "the applied index only grows");
@@ -328,18 +325,23 @@ impl Store {
         } else {
             self.unsaved_rows = 0;
         }
-        write_applied(&transaction, applied, entries.iter().rev().find_map(|e| e.conf_state))?;
+        database::write_applied(&transaction, applied, entries.iter().rev().find_map(|e| e.conf_state))?;
         let mut published = self.shared.published();
         transaction.commit()?;
         self.applied = applied;
         apply_fleet_edits(&mut self.fleet, fleet);
-        *published = PublishedState { applied, fleet: self.fleet.snapshot() };
+        (published.applied, published.fleet) = (applied, self.fleet.snapshot());
         drop(published);
         Ok(outcomes)
     }
 
     pub fn applied(&self) -> u64 {
         self.applied.index
+    }
+
+    /// What the log keeps, applied or not, for those who lag behind.
+    pub fn segment_bytes(&self) -> usize {
+        usize::try_from(self.options.segment_bytes).unwrap_or(usize::MAX)
     }
 
     /// The digest of all replicated rows, in whatever order they were written: equal on replicas at an equal index.
@@ -376,103 +378,103 @@ impl Reader {
     pub fn view(&self) -> Result<View, Fault> {
         let shared = self.shared.upgrade().ok_or(redb::StorageError::DatabaseClosed)?;
         let published = shared.published();
-        let rows = shared.database.begin_read()?.open_table(STATE)?;
-        Ok(View::new(rows, published.applied, published.fleet.clone()))
+        let rows = published.database.begin_read()?.open_table(STATE)?;
+        Ok(View::new(rows, published.applied, published.fleet.clone(), published.in_use.clone()))
     }
 }
 
-fn open_database(backend: impl StorageBackend, options: Options) -> Result<Database, redb::DatabaseError> {
-    #[cfg(any(test, feature = "testing"))]
-    if options.unverified {
-        return redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(backend);
-    }
-    checksummed::open(backend, options.cache_bytes)
+/// The log as it was found, before anything is written.
+struct OpenedLog {
+    /// What its batches come to, and the last index in the segment before the one that is written.
+    found: Result<(WalFound, Replay, u64), Fault>,
+    slot: u8,
 }
 
-/// `None`: nothing was ever written.
-fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
-    let transaction = database.begin_read()?;
-    let meta = match transaction.open_table(META) {
-        Err(TableError::TableDoesNotExist(_)) if transaction.list_tables()?.next().is_none() => {
-            return Ok(None);
+impl OpenedLog {
+    fn read(files: &[WalFile; 2], slots: &[Slot; 2]) -> Result<OpenedLog, Fault> {
+        let found = Wal::scan(files).map_err(Fault::of_log).and_then(|found| {
+            let (replay, last_before) = replay(&found.contents)?;
+            Ok((found, replay, last_before))
+        });
+        let (slot, is_new) = match &found {
+            Ok((_, replay, _)) => (replay.slot, replay.is_new()),
+            // a log that was never begun cannot be told from a damaged one, but then the other slot was never used
+            Err(Fault::Corrupt(_)) if slots[1].bytes()? == 0 => (0, true),
+            Err(fault) => return Err(fault.clone()),
+        };
+        let Some(counts) = slots.get(usize::from(slot)) else {
+            return Err(Fault::corrupt(format!("the log says that the state is in slot {slot}")));
+        };
+        if !is_new && counts.bytes()? == 0 {
+            return Err(Fault::corrupt(format!("the log goes on, but state.{slot} is empty")));
         }
-        meta => meta?,
-    };
-    let Some(format) = meta.get(tables::META_FORMAT)? else {
-        return Err(Fault::corrupt("the database has a book but no format"));
-    };
-    let bytes = format.value().try_into().map_err(|_| Fault::corrupt("the format is not a number"))?;
-    Ok(Some(u32::from_be_bytes(bytes)))
-}
-
-fn create(database: &Database) -> Result<(), Fault> {
-    let transaction = database.begin_write()?;
-    transaction.open_table(META)?.insert(tables::META_FORMAT, FORMAT.to_be_bytes().as_slice())?;
-    transaction.open_table(STATE)?;
-    Ok(transaction.commit()?)
-}
-
-fn write_applied(
-    transaction: &WriteTransaction,
-    applied: Applied,
-    conf_state: Option<&[u8]>,
-) -> Result<(), Fault> {
-    let mut meta = transaction.open_table(META)?;
-    meta.insert(tables::META_APPLIED, record::encode(&applied).as_slice())?;
-    if let Some(conf_state) = conf_state {
-        let members = StoredMembers { conf_state: conf_state.to_vec() };
-        meta.insert(tables::META_MEMBERS, record::encode(&members).as_slice())?;
+        Ok(OpenedLog { found, slot })
     }
-    Ok(())
+
+    fn slot(&self) -> u8 {
+        self.slot
+    }
+
+    /// The database holds nothing: then nothing was ever written to the log.
+    fn check_is_new(&self) -> Result<(), Fault> {
+        match &self.found {
+            Ok((_, replay, _)) if !replay.is_new() => {
+                Err(Fault::corrupt(format!("the log goes on, but state.{} holds nothing", self.slot)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn resume(self, files: [WalFile; 2]) -> Result<(Wal, Replay, u64), Fault> {
+        let (found, replay, last_before) = self.found?;
+        let (log, _) = Wal::resume(files, found).map_err(Fault::of_log)?;
+        Ok((log, replay, last_before))
+    }
 }
 
-/// What the log and the database say together, and the last index in the segment before the one that is written.
-fn recover(database: &Database, found: WalContents) -> Result<(Recovered, Applied, u64), Fault> {
-    let transaction = database.begin_read()?;
-    let meta = transaction.open_table(META)?;
-    let applied: Applied = tables::get(&meta, tables::META_APPLIED)?.unwrap_or_default();
-    let members: Option<StoredMembers> = tables::get(&meta, tables::META_MEMBERS)?;
+fn replay(contents: &WalContents) -> Result<(Replay, u64), Fault> {
     let mut replay = Replay::default();
     let mut last_before = 0;
-    for (frames, is_before) in [(found.before, true), (found.current, false)] {
+    for (frames, is_before) in [(&contents.before, true), (&contents.current, false)] {
         for frame in frames {
-            replay.add(record::decode(&frame)?);
+            replay.add(record::decode(frame)?);
         }
         if is_before {
             last_before = replay.last_index().unwrap_or(0);
         }
     }
-    let truncated = replay.compact(applied.index)?;
-    let region: Option<Region> = tables::get(&transaction.open_table(STATE)?, &Kind::Region.key(&[]))?;
-    let recovered = Recovered {
-        entries: replay.entries,
-        hard_state: replay.hard_state,
-        conf_state: members.map(|m| m.conf_state).or(replay.conf_state),
-        truncated,
-        applied: applied.index,
-        region_id: region.map(|r| r.id),
-    };
-    Ok((recovered, applied, last_before))
+    Ok((replay, last_before))
 }
 
-/// Equals the fleet that all edits since the first entry would have given.
-fn rebuild_fleet(database: &Database) -> Result<Fleet, Fault> {
-    let rows = database.begin_read()?.open_table(STATE)?;
-    let mut fleet = Fleet::default();
-    tables::each(&rows, &Kind::Node.key(&[]), None, |key, _| {
-        let id = NodeId(tables::id_at_end(key)?);
-        let node = view::read_node(&rows, id)?.ok_or_else(|| Fault::corrupt("a node is gone"))?;
-        fleet.upsert_node(&node);
-        Ok(true)
-    })?;
-    tables::each(&rows, &Kind::Alloc.key(&[]), None, |_, value| {
-        let alloc: Allocation = record::decode(value)?;
-        if !alloc.client_terminal() {
-            fleet.hold(alloc.node_id, &alloc.resources.holding());
-        }
-        Ok(true)
-    })?;
-    Ok(fleet)
+/// What the log and the database say together.
+fn recover(book: Book, mut replay: Replay) -> Result<Recovered, Fault> {
+    if replay.install.is_some() && replay.install != book.installed {
+        let slot = replay.slot;
+        return Err(Fault::corrupt(format!(
+            "state.{slot} does not hold the snapshot that was installed there"
+        )));
+    }
+    let applied = book.applied.index;
+    let truncated = replay.compact(applied)?;
+    Ok(Recovered {
+        entries: replay.entries,
+        hard_state: replay.hard_state,
+        conf_state: book.members.or(replay.conf_state),
+        truncated,
+        applied,
+        region_id: book.region_id,
+    })
+}
+
+/// What a new segment begins with.
+fn segment_head(recovered: &Recovered, slot: u8) -> LogBatch {
+    LogBatch {
+        hard_state: recovered.hard_state.clone(),
+        conf_state: recovered.conf_state.clone(),
+        compact_to: recovered.truncated,
+        slot: Some(slot),
+        ..LogBatch::default()
+    }
 }
 
 fn apply_fleet_edits(fleet: &mut Fleet, edits: Vec<FleetEdit>) {

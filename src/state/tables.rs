@@ -28,6 +28,8 @@ pub(super) const META_FORMAT: &[u8] = b"format";
 pub(super) const META_APPLIED: &[u8] = b"applied";
 /// Beside `META_APPLIED`, in one commit: who the members are as of that index.
 pub(super) const META_MEMBERS: &[u8] = b"members";
+/// The `Installation` that this file began with, if it was one.
+pub(super) const META_INSTALLED: &[u8] = b"installed";
 
 /// The kinds of rows. A key is the kind's byte and what the comment says; numbers are big endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

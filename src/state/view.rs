@@ -44,6 +44,8 @@ pub struct View {
     pub(super) applied: Applied,
     fleet: FleetSnapshot,
     fault: OnceLock<Fault>,
+    /// Says to the store that somebody reads this database.
+    _in_use: Arc<()>,
 }
 
 impl fmt::Debug for View {
@@ -57,8 +59,14 @@ impl View {
         rows: ReadOnlyTable<&'static [u8], &'static [u8]>,
         applied: Applied,
         fleet: FleetSnapshot,
+        in_use: Arc<()>,
     ) -> View {
-        View { rows, applied, fleet, fault: OnceLock::new() }
+        View { rows, applied, fleet, fault: OnceLock::new(), _in_use: in_use }
+    }
+
+    /// What a snapshot of this state says of itself: its index, its digest, and when each table changed last.
+    pub fn book(&self) -> Vec<u8> {
+        record::encode(&self.applied)
     }
 
     /// The last applied entry of the log.

@@ -73,6 +73,14 @@ pub struct WalContents {
     pub current: Vec<Vec<u8>>,
 }
 
+/// A log as it was read.
+#[derive(Debug)]
+pub struct WalFound {
+    pub contents: WalContents,
+    lengths: [u64; 2],
+    at: WalPosition,
+}
+
 /// A segment's first frame.
 struct SegmentHead {
     generation: u64,
@@ -97,6 +105,12 @@ impl Wal {
     }
 
     pub fn open(files: [WalFile; 2]) -> io::Result<(Wal, WalContents)> {
+        let found = Wal::scan(&files)?;
+        Wal::resume(files, found)
+    }
+
+    /// Reads the whole log, and writes nothing.
+    pub fn scan(files: &[WalFile; 2]) -> io::Result<WalFound> {
         let lengths = [files[0].len()?, files[1].len()?];
         if let Some(cut) = lengths.iter().position(|length| !length.is_multiple_of(GROWTH_BYTES)) {
             return Err(damaged(cut, 0));
@@ -108,24 +122,30 @@ impl Wal {
             [None, Some(_)] => 1,
             [None, None] => return Err(damaged(0, 0)),
         };
-        let mut found = WalContents::default();
+        let mut contents = WalContents::default();
         let mut at = WalPosition::default();
         for (segment, head) in heads.into_iter().enumerate() {
             let Some(head) = head else { continue };
             let (end, frames) = frames_of(&*files[segment], segment, head)?;
             match segment == newest {
-                true => (at, found.current) = (end, frames),
-                false => found.before = frames,
+                true => (at, contents.current) = (end, frames),
+                false => contents.before = frames,
             }
         }
         if let Some(frame) = acknowledged(&*files[newest], at)? {
             return Err(damaged(newest, frame));
         }
+        Ok(WalFound { contents, lengths, at })
+    }
+
+    /// Goes on behind what was found.
+    pub fn resume(files: [WalFile; 2], found: WalFound) -> io::Result<(Wal, WalContents)> {
+        let WalFound { contents, lengths, at } = found;
         let mut wal = Wal { files, lengths, at };
-        if let Some(last) = found.current.last() {
+        if let Some(last) = contents.current.last() {
             wal.acknowledge_all(last)?;
         }
-        Ok((wal, found))
+        Ok((wal, contents))
     }
 
     /// What was found counts from now on, so it has to be on the disk. The last frame is written again unless a mark says that it was synced:

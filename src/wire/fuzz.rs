@@ -1,11 +1,11 @@
 //! What holds of any bytes that are taken for a record.
 
 use super::record::{Record, decode, encode};
-use super::{client_rpc, command, keeper, request, rpc, server_rpc};
+use super::{client_rpc, command, keeper, request, rpc, server_rpc, snapshot};
 use model::{alloc, eval, job, key, namespace, node, submission};
 
 /// By the first byte.
-const KINDS: [fn(&[u8]); 22] = [
+const KINDS: [fn(&[u8]); 23] = [
     again::<job::Job>,
     again::<job::JobSpec>,
     again::<job::JobSummary>,
@@ -28,6 +28,7 @@ const KINDS: [fn(&[u8]); 22] = [
     again::<keeper::Event>,
     again::<server_rpc::ServerRequest>,
     again::<server_rpc::ServerReply>,
+    again::<snapshot::SnapshotMessage>,
 ];
 
 pub fn record(bytes: &[u8]) {

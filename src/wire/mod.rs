@@ -21,5 +21,6 @@ pub mod request;
 pub mod resource_usage;
 pub mod rpc;
 pub mod server_rpc;
+pub mod snapshot;
 pub mod status;
 pub mod why;

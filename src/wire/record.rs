@@ -147,6 +147,7 @@ records! {
     model::deployment::Deployment = "deployment" 1;
     model::scaling::ScalingPolicy = "scaling policy" 1;
     model::scaling::ScalingEvents = "scaling events" 1;
+    super::snapshot::SnapshotMessage = "snapshot message" 1;
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 fn stop(node: &mut Node) {
     node.signal(Signal::TERM);
@@ -23,6 +24,14 @@ fn refusal(node: &mut Node) -> String {
     printed
 }
 
+/// As an agent names it: a server's state is of several files.
+fn named(state: &Path) -> &str {
+    match state.parent().filter(|dir| dir.ends_with("server")) {
+        Some(dir) => path(dir),
+        None => path(state),
+    }
+}
+
 #[test]
 fn the_directory_is_the_owners_alone() {
     let node = Node::durable();
@@ -31,7 +40,7 @@ fn the_directory_is_the_owners_alone() {
         fs::metadata(&path).unwrap_or_else(|e| panic!("{name}: {e}")).permissions().mode() & 0o777
     };
     assert_eq!([mode(""), mode("server"), mode("client"), mode("keeper")], [0o700; 4]);
-    for file in ["server/state.redb", "client/state.redb", "client/secret-id"] {
+    for file in ["server/state.0", "server/state.1", "client/state.redb", "client/secret-id"] {
         assert_eq!(mode(file), 0o600, "{file}");
     }
 }
@@ -62,12 +71,9 @@ fn a_newer_format_is_refused() {
 
 #[test]
 fn a_damaged_state_is_refused_and_kept() {
-    for (file, offset) in [
-        ("server/state.redb", 0),
-        ("server/state.redb", 64),
-        ("client/state.redb", 0),
-        ("client/state.redb", 64),
-    ] {
+    for (file, offset) in
+        [("server/state.0", 0), ("server/state.0", 64), ("client/state.redb", 0), ("client/state.redb", 64)]
+    {
         let mut node = Node::durable();
         node.run("kept", "sleep 1000");
         node.await_alloc("kept", "running");
@@ -79,7 +85,7 @@ fn a_damaged_state_is_refused_and_kept() {
         drop(bytes);
         let before = fs::read(&state).expect("a file");
         let said = refusal(&mut node);
-        assert!(said.contains(path(&state)), "{file} at {offset}: {said}");
+        assert!(said.contains(named(&state)), "{file} at {offset}: {said}");
         let after = fs::read(&state).expect("a file");
         assert!(before == after, "{file} at {offset} was changed");
     }
@@ -88,7 +94,7 @@ fn a_damaged_state_is_refused_and_kept() {
 /// One bit of every page, after a crash and after an end in good order.
 #[test]
 fn rot_is_refused_and_kept() {
-    for file in ["server/state.redb", "client/state.redb"] {
+    for file in ["server/state.0", "client/state.redb"] {
         for killed in [true, false] {
             let mut node = Node::durable();
             node.run("kept", "sleep 1000");
@@ -104,7 +110,7 @@ fn rot_is_refused_and_kept() {
             rotten.iter_mut().skip(4096 + 20).step_by(4096).for_each(|byte| *byte ^= 1);
             fs::write(&state, &rotten).expect("written");
             let said = refusal(&mut node);
-            assert!(said.contains(path(&state)) && said.contains("is damaged"), "{said}");
+            assert!(said.contains(named(&state)) && said.contains("is damaged"), "{said}");
             assert!(said.contains("restore it"), "{said}");
             assert!(fs::read(&state).expect("a file") == rotten, "{file} was changed");
             fs::write(&state, &sound).expect("written");
@@ -140,10 +146,7 @@ fn a_log_that_is_gone_cut_or_rotten_is_refused_and_kept() {
             None => fs::remove_file(&log).expect("removed"),
         }
         let said = refusal(&mut node);
-        assert!(
-            said.contains("server/state.redb") && said.contains("log") && said.contains("restore"),
-            "{said}"
-        );
+        assert!(said.contains("/server: ") && said.contains("log") && said.contains("restore"), "{said}");
         assert!(fs::read(&log).ok() == harmed, "the log was changed");
     }
     fs::write(&log, &sound).expect("written");
@@ -153,7 +156,7 @@ fn a_log_that_is_gone_cut_or_rotten_is_refused_and_kept() {
 
 #[test]
 fn an_empty_or_cut_state_is_not_taken_for_a_new_one() {
-    for file in ["server/state.redb", "client/state.redb"] {
+    for file in ["server/state.0", "client/state.redb"] {
         for length in [0, 100, 4096] {
             let mut node = Node::durable();
             node.run("kept", "sleep 1000");
@@ -162,9 +165,34 @@ fn an_empty_or_cut_state_is_not_taken_for_a_new_one() {
             let state = node.data_dir().join(file);
             OpenOptions::new().write(true).open(&state).expect("a file").set_len(length).expect("cut");
             let said = refusal(&mut node);
-            assert!(said.contains(path(&state)), "{file} of {length} bytes: {said}");
+            assert!(said.contains(named(&state)), "{file} of {length} bytes: {said}");
         }
     }
+}
+
+/// The state is in one slot and the other one is empty: neither may be missing, and the state of a draft is told from both.
+#[test]
+fn a_slot_that_is_gone_or_a_drafts_state_is_refused() {
+    let mut node = Node::durable();
+    node.run("kept", "sleep 1000");
+    node.await_alloc("kept", "running");
+    stop(&mut node);
+    let file = |name: &str| node.data_dir().join("server").join(name);
+    let (first, second, draft) = (file("state.0"), file("state.1"), file("state.redb"));
+    fs::remove_file(&second).expect("removed");
+    let said = refusal(&mut node);
+    assert!(said.contains("state.1 is missing") && !second.exists(), "{said}");
+    fs::rename(&first, &second).expect("renamed");
+    let said = refusal(&mut node);
+    assert!(said.contains("state.0") && said.contains("is missing beside state.1"), "{said}");
+    fs::rename(&second, &first).expect("renamed");
+    fs::write(&second, []).expect("written");
+    fs::write(&draft, "x").expect("written");
+    let said = refusal(&mut node);
+    assert!(said.contains("state.redb is of a draft of drover"), "{said}");
+    fs::remove_file(&draft).expect("removed");
+    node.start();
+    node.await_alloc("kept", "running");
 }
 
 #[test]

@@ -64,12 +64,16 @@ pub struct Host {
 
 impl Host {
     pub fn start(dir: &Path, workers: usize) -> Result<Host, Box<dyn Error>> {
-        let disk = Disk::open(&dir.join("server.redb"), false)?;
-        let pending_create = disk.pending_create();
-        let log = [Box::new(disk.sibling("log.0")?) as WalFile, Box::new(disk.sibling("log.1")?) as WalFile];
+        let state = Disk::open_slots(dir, false)?;
+        let pending_create = state[0].pending_create();
+        let log = [
+            Box::new(state[0].sibling("log.0")?) as WalFile,
+            Box::new(state[0].sibling("log.1")?) as WalFile,
+        ];
+        let free_bytes = Box::new(|| Ok(u64::MAX));
         let memory = rustix::system::sysinfo();
         let options = Options::on_machine(memory.totalram * u64::from(memory.mem_unit));
-        let (store, recovered) = Store::open(StoreFiles { state: disk, log }, options)?;
+        let (store, recovered) = Store::open(StoreFiles { state, log, free_bytes }, options)?;
         pending_create.complete()?;
         let config = Config {
             id: SERVER,
@@ -165,7 +169,7 @@ impl Brain {
                     other => panic!("no answer to a node: {other:?}"),
                 },
                 // this region signs nothing, and has one server
-                Effect::MakeSigningKey | Effect::Send { .. } => continue,
+                Effect::MakeSigningKey | Effect::Send { .. } | Effect::SendSnapshot { .. } => continue,
             };
             self.says.try_send(said).expect("the world listens");
         }

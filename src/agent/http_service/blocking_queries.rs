@@ -34,6 +34,13 @@ impl BlockingQueries {
         }
     }
 
+    /// A snapshot has taken the state's place: whoever waits reads again.
+    pub fn restored(&self, index: u64) {
+        let mut inner = self.inner();
+        inner.watchers.restored(index);
+        inner.wakers.clear();
+    }
+
     pub fn register(&self, keys: Vec<WatchKey>, seen: u64) -> Result<BlockedQuery<'_>, NotRegistered> {
         let mut inner = self.inner();
         let token = inner.watchers.register(keys, seen)?;

@@ -22,6 +22,8 @@ pub const MAX_READERS: usize = 1000;
 const LINES: usize = 4;
 const TOO_SLOW: &[u8] =
     b"{\"Error\":\"this reader was too slow: events that it has not read are no longer kept; read the state, then subscribe again\"}\n";
+const RESTORED: &[u8] =
+    b"{\"Error\":\"the server's state was replaced by a snapshot: what changed with that is in no event; read the state, then subscribe again\"}\n";
 
 #[derive(Debug)]
 pub struct EventStreams {
@@ -73,6 +75,16 @@ impl EventStreams {
         }
         for waker in inner.wakers.values() {
             // full: it is to be woken already
+            waker.try_send(()).unwrap_or_default();
+        }
+    }
+
+    /// A snapshot has taken the state's place: every reader is ended with a sentence.
+    pub fn restored(&self) {
+        let mut inner = self.inner();
+        inner.buffer.restored();
+        inner.last = None;
+        for waker in inner.wakers.values() {
             waker.try_send(()).unwrap_or_default();
         }
     }
@@ -130,10 +142,10 @@ async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Byt
             return;
         }
         line = match reader.next_line(&subscription).await {
-            Some(line) => line,
-            None => {
+            Ok(line) => line,
+            Err(sentence) => {
                 // it may have left by now
-                sender.send(Bytes::from_static(TOO_SLOW)).await.unwrap_or_default();
+                sender.send(Bytes::from_static(sentence)).await.unwrap_or_default();
                 return;
             }
         };
@@ -141,21 +153,22 @@ async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Byt
 }
 
 impl Reader {
-    /// The next line or heartbeat; `None` when it is lost.
-    async fn next_line(&mut self, subscription: &Subscription) -> Option<Bytes> {
+    /// The next line or heartbeat; or the sentence with which the stream ends.
+    async fn next_line(&mut self, subscription: &Subscription) -> Result<Bytes, &'static [u8]> {
         loop {
             let next = self.service.events.inner().buffer.at(self.place);
             match next {
                 NextEvents::Events(events) => {
                     let line = self.service.events.line(self.place, &events, subscription);
                     self.place += 1;
-                    if line.is_some() {
-                        return line;
+                    if let Some(line) = line {
+                        return Ok(line);
                     }
                 }
-                NextEvents::Lost => return None,
+                NextEvents::Lost => return Err(TOO_SLOW),
+                NextEvents::Restored => return Err(RESTORED),
                 NextEvents::Nothing if self.wait().await => {}
-                NextEvents::Nothing => return Some(Bytes::from_static(HEARTBEAT)),
+                NextEvents::Nothing => return Ok(Bytes::from_static(HEARTBEAT)),
             }
         }
     }

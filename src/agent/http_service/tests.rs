@@ -457,3 +457,26 @@ fn notices_carry_their_keys() {
     smol::block_on(query.wait());
     assert_eq!(waiting.blocked(), 0);
 }
+
+/// Nobody can say what a snapshot has changed: queries read again, and streams end with a sentence.
+#[test]
+fn a_restored_snapshot_wakes_queries_and_ends_streams() {
+    let waiting = BlockingQueries::default();
+    let query = waiting.register(vec![api::watch::WatchKey::Jobs], 1).ok().unwrap();
+    waiting.restored(40);
+    smol::block_on(query.wait());
+    assert_eq!(waiting.blocked(), 0);
+    let server = Server::start("restored", Limits::default());
+    let mut stream = server.send(&get("/v1/event/stream"));
+    let mut read_until = |wanted: &str| {
+        let (mut said, mut bytes) = (String::new(), [0; 4096]);
+        while !said.contains(wanted) {
+            let length = stream.read(&mut bytes).unwrap();
+            assert!(length > 0, "it ended with {said:?}");
+            said.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        }
+    };
+    read_until("{}");
+    server.service.events.restored();
+    read_until("replaced by a snapshot");
+}

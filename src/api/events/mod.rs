@@ -136,6 +136,8 @@ pub struct EventBuffer {
     dropped: u64,
     objects: usize,
     max_entries: usize,
+    /// The first place after a snapshot has taken the state's place: nobody tells what came of that.
+    restored: u64,
 }
 
 /// What there is at a place.
@@ -146,11 +148,19 @@ pub enum NextEvents {
     Nothing,
     /// It was dropped: the reader is too slow.
     Lost,
+    /// The state was replaced since: what changed with that is in no event.
+    Restored,
 }
 
 impl EventBuffer {
     pub fn new(max_entries: usize) -> EventBuffer {
-        EventBuffer { entries: VecDeque::new(), dropped: 0, objects: 0, max_entries: max_entries.max(1) }
+        EventBuffer {
+            entries: VecDeque::new(),
+            dropped: 0,
+            objects: 0,
+            max_entries: max_entries.max(1),
+            restored: 0,
+        }
     }
 
     pub fn push(&mut self, events: Events) {
@@ -164,6 +174,14 @@ impl EventBuffer {
         }
     }
 
+    /// A snapshot has taken the state's place. Every reader of before ends, also one that has read everything.
+    pub fn restored(&mut self) {
+        self.dropped += self.entries.len() as u64 + 1;
+        self.restored = self.dropped;
+        self.entries.clear();
+        self.objects = 0;
+    }
+
     /// The place where a reader begins that wants events from `index` on.
     pub fn begin(&self, index: u64) -> u64 {
         self.dropped + self.entries.partition_point(|e| e.index < index) as u64
@@ -171,6 +189,7 @@ impl EventBuffer {
 
     pub fn at(&self, place: u64) -> NextEvents {
         match place.checked_sub(self.dropped) {
+            _ if place < self.restored => NextEvents::Restored,
             None => NextEvents::Lost,
             Some(offset) => match self.entries.get(offset as usize) {
                 Some(events) => NextEvents::Events(events.clone()),
@@ -193,8 +212,22 @@ mod tests {
     fn index_at(buffer: &EventBuffer, place: u64) -> Option<u64> {
         match buffer.at(place) {
             NextEvents::Events(e) => Some(e.index),
-            NextEvents::Nothing | NextEvents::Lost => None,
+            NextEvents::Nothing | NextEvents::Lost | NextEvents::Restored => None,
         }
+    }
+
+    #[test]
+    fn a_restored_snapshot_ends_readers_of_before_and_no_others() {
+        let mut buffer = EventBuffer::new(10);
+        buffer.push(events(5, 1));
+        let (slow, waiting) = (buffer.begin(0), buffer.begin(6));
+        assert_eq!(buffer.at(waiting), NextEvents::Nothing);
+        buffer.restored();
+        assert_eq!((buffer.at(slow), buffer.at(waiting)), (NextEvents::Restored, NextEvents::Restored));
+        let new = buffer.begin(0);
+        assert_eq!(buffer.at(new), NextEvents::Nothing);
+        buffer.push(events(40, 1));
+        assert_eq!((index_at(&buffer, new), buffer.objects), (Some(40), 1));
     }
 
     #[test]

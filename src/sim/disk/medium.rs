@@ -176,6 +176,10 @@ impl Medium {
         }
     }
 
+    pub fn free_bytes(&self) -> u64 {
+        self.room.map_or(u64::MAX, |sectors| sectors * SECTOR_BYTES as u64)
+    }
+
     pub fn len(&self, file: usize) -> u64 {
         self.files[file].visible.len() as u64
     }
@@ -251,7 +255,9 @@ impl Medium {
         let length = usize::try_from(length).map_err(io::Error::other)?;
         let file = &mut self.files[file];
         file.visible.resize(length, 0);
+        let freed = file.allocated.iter().skip(length.div_ceil(SECTOR_BYTES)).filter(|a| **a).count();
         file.allocated.truncate(length.div_ceil(SECTOR_BYTES));
+        self.room = self.room.map(|room| room + freed as u64);
         file.bit_rot.shorten(length);
         file.unsynced.push(Unsynced::Length(length));
         self.advance()

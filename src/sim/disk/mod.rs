@@ -1,5 +1,6 @@
 //! Simulated disks: bytes that outlive the process that wrote them, lose what was not synced when the power fails, run
-//! full, and answer with errors. `SimDisk` carries a database and the two files of a log through redb's `StorageBackend`;
+//! full, and answer with errors. `SimDisk` carries a database, the two files of a log and the slot of another database through
+//! redb's `StorageBackend`;
 //! `SimFile` is one append-only file.
 //!
 //! Refuses to know what the bytes mean. Invariants: a seed and a sequence of operations decide every byte; what a sync
@@ -16,8 +17,10 @@ use state::store::StoreFiles;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// On a `SimDisk`: a database, and the files of its log.
-const FILES: usize = 3;
+/// On a `SimDisk`: a database, the files of its log, and the slot for a snapshot.
+const FILES: usize = 4;
+/// The place of that slot.
+const SECOND_SLOT: usize = 3;
 
 /// A disk with one database on it. Clones are the same disk.
 #[derive(Clone, Debug)]
@@ -54,10 +57,14 @@ impl SimDisk {
 
     /// The same, for a server.
     pub fn media(&self) -> StoreFiles<SimBackend> {
-        let state = self.backend();
-        let life = state.life;
-        let log = [1, 2].map(|file| Box::new(SimBackend { life, file, shared: self.shared.clone() }) as _);
-        StoreFiles { state, log }
+        let life = self.detach();
+        let file = |file| SimBackend { life, file, shared: self.shared.clone() };
+        let disk = file(0);
+        StoreFiles {
+            state: [file(0), file(SECOND_SLOT)],
+            log: [1, 2].map(|n| Box::new(file(n)) as _),
+            free_bytes: Box::new(move || disk.on(|m| Ok(m.free_bytes()))),
+        }
     }
 
     /// The process is killed: what it wrote stays, unsynced things too, but it can write no more. To be called before
@@ -135,7 +142,7 @@ impl SimDisk {
         self.rot_of(0, at, bits);
     }
 
-    /// The same, of any file: 0 is the database.
+    /// The same, of any file: 0 is the database until a snapshot was installed.
     pub fn rot_of(&self, file: usize, at: usize, bits: u8) {
         self.lock().medium.rot_at(file, at, bits);
     }
@@ -166,7 +173,7 @@ impl SimDisk {
         self.lock().medium.contents(0)
     }
 
-    /// And of all files: the database, then the log's.
+    /// And of all files: the database, then the log's, then the second slot.
     pub fn images(&self) -> Vec<Vec<u8>> {
         self.lock().medium.images()
     }

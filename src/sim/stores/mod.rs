@@ -3,6 +3,7 @@
 
 mod damage;
 mod histories;
+mod installing;
 mod rotting;
 mod scheduling;
 mod segments;

@@ -1,0 +1,171 @@
+//! A snapshot on its way to one follower, as its leader sees it: the follower asks for one chunk after the other.
+//!
+//! Refuses to know: links, and what raft makes of the outcome. Invariants: two chunks at most are in memory, the one that was sent
+//! last and what was read beyond it; a view is held no longer than `LONGEST`.
+
+use model::time::{Mono, Span};
+use state::fault::Fault;
+use state::snapshot::{Piece, SnapshotRows};
+use wire::snapshot::{CHUNK_BYTES, SnapshotMessage, SnapshotOffer};
+
+/// The follower says nothing for so long: it has gone.
+pub const IDLE: Span = Span::seconds(90);
+/// What a view keeps on the disk grows with every write: no transfer takes longer. 28 MB on a line of 64 kbit/s.
+pub const LONGEST: Span = Span::hours(1);
+/// An offer that nobody answers is repeated.
+const OFFER_AGAIN: Span = Span::seconds(5);
+
+#[derive(Debug)]
+pub struct Sender {
+    offer: SnapshotOffer,
+    rows: SnapshotRows,
+    /// The chunk that was asked for last: it may be asked for again.
+    sent: Option<(u64, Piece)>,
+    begun: Mono,
+    heard: Mono,
+    offered: Mono,
+}
+
+/// What has to be done because time has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    Nothing,
+    OfferAgain,
+    GiveUp,
+}
+
+impl Sender {
+    pub fn new(offer: SnapshotOffer, rows: SnapshotRows, now: Mono) -> Sender {
+        Sender { offer, rows, sent: None, begun: now, heard: now, offered: now }
+    }
+
+    pub fn transfer(&self) -> u64 {
+        self.offer.transfer
+    }
+
+    pub fn offer(&self) -> SnapshotMessage {
+        SnapshotMessage::Offer(Box::new(self.offer.clone()))
+    }
+
+    /// `None`: what was asked for is neither the next chunk nor the last one again.
+    pub fn pull(&mut self, chunk: u64, now: Mono) -> Result<Option<SnapshotMessage>, Fault> {
+        let next = match &self.sent {
+            None => Some(0),
+            Some((_, Piece { last: true, .. })) => None,
+            Some((sent, _)) => Some(sent + 1),
+        };
+        if next == Some(chunk) {
+            self.sent = Some((chunk, self.rows.next_piece(CHUNK_BYTES)?));
+        }
+        let Some((sent, Piece { bytes, last })) = self.sent.clone() else { return Ok(None) };
+        if sent != chunk {
+            return Ok(None);
+        }
+        self.heard = now;
+        Ok(Some(SnapshotMessage::Chunk { transfer: self.offer.transfer, chunk, bytes, last }))
+    }
+
+    pub fn due(&mut self, now: Mono) -> Due {
+        if now >= self.gives_up() {
+            return Due::GiveUp;
+        }
+        if now >= self.offers_again() {
+            self.offered = now;
+            return Due::OfferAgain;
+        }
+        Due::Nothing
+    }
+
+    pub fn deadline(&self) -> Mono {
+        self.gives_up().min(self.offers_again())
+    }
+
+    fn gives_up(&self) -> Mono {
+        self.heard.after(IDLE).min(self.begun.after(LONGEST))
+    }
+
+    fn offers_again(&self) -> Mono {
+        if self.sent.is_none() { self.offered.after(OFFER_AGAIN) } else { Mono(u64::MAX) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::samples::{Region, eval, register, spec};
+
+    const NOW: Mono = Mono(1);
+
+    fn offer() -> SnapshotOffer {
+        SnapshotOffer { transfer: 7, index: 1, term: 1, members: vec![], book: vec![], bytes: 0 }
+    }
+
+    /// A state of several chunks, and who sends it.
+    fn sender() -> (Region, Sender) {
+        let mut region = Region::default();
+        for n in 0..500 {
+            let id = format!("job-{n}");
+            region.run(&register(spec(&id, 2), Some(eval(n, &id))));
+        }
+        let sender = Sender::new(offer(), SnapshotRows::new(region.view()), NOW);
+        (region, sender)
+    }
+
+    fn chunk(sent: Option<SnapshotMessage>) -> (u64, Vec<u8>, bool) {
+        match sent {
+            Some(SnapshotMessage::Chunk { transfer: 7, chunk, bytes, last }) => (chunk, bytes, last),
+            other => panic!("no chunk: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn chunks_go_out_in_order_and_the_last_one_again() {
+        let (_region, mut sender) = sender();
+        let first = chunk(sender.pull(0, NOW).unwrap());
+        assert_eq!((first.0, first.1.len(), first.2), (0, CHUNK_BYTES, false));
+        assert_eq!(chunk(sender.pull(0, NOW).unwrap()), first, "it was lost");
+        let second = chunk(sender.pull(1, NOW).unwrap());
+        assert_ne!(second.1, first.1);
+        for stale in [0, 3, u64::MAX] {
+            assert_eq!(sender.pull(stale, NOW).unwrap(), None, "chunk {stale}");
+        }
+        assert_eq!(chunk(sender.pull(1, NOW).unwrap()), second);
+        let mut next = 2;
+        while !chunk(sender.pull(next, NOW).unwrap()).2 {
+            next += 1;
+        }
+        assert_eq!(sender.pull(next + 1, NOW).unwrap(), None, "nothing follows the last one");
+        assert!(chunk(sender.pull(next, NOW).unwrap()).2);
+    }
+
+    #[test]
+    fn an_offer_is_repeated_until_it_is_answered() {
+        let (_region, mut sender) = sender();
+        assert_eq!(sender.due(NOW), Due::Nothing);
+        let later = sender.deadline();
+        assert_eq!((sender.due(later), sender.due(later)), (Due::OfferAgain, Due::Nothing));
+        assert!(sender.pull(0, later).unwrap().is_some());
+        assert_eq!(sender.due(later.after(OFFER_AGAIN)), Due::Nothing);
+        assert_eq!(sender.deadline(), later.after(IDLE));
+    }
+
+    #[test]
+    fn who_asks_for_nothing_new_for_too_long_has_gone() {
+        let (_region, mut sender) = sender();
+        sender.pull(0, NOW.after(Span::seconds(80))).unwrap();
+        assert_eq!(sender.due(NOW.after(IDLE)), Due::Nothing);
+        sender.pull(5, NOW.after(Span::seconds(160))).unwrap();
+        assert_eq!(sender.due(NOW.after(Span::seconds(170))), Due::GiveUp, "what is stale says nothing");
+    }
+
+    #[test]
+    fn no_view_is_held_for_longer_than_an_hour() {
+        let (_region, mut sender) = sender();
+        for minute in 1..60 {
+            let now = NOW.after(Span::minutes(minute));
+            sender.pull(0, now).unwrap();
+            assert_eq!(sender.due(now), Due::Nothing);
+        }
+        assert_eq!(sender.due(NOW.after(LONGEST)), Due::GiveUp);
+    }
+}

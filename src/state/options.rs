@@ -1,0 +1,36 @@
+//! How a store is opened: what it may keep in memory, and when it makes durable what it has put off. Refuses to know disks.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What the database may keep in memory of its file.
+    pub cache_bytes: usize,
+    /// A segment of the log that holds more is full. What a crash leaves to be applied again is at most about twice as
+    /// much.
+    pub segment_bytes: u64,
+    /// A turn with which more rows have changed than this since the last durable commit makes them durable: what is put off must
+    /// not become a long turn.
+    pub unsaved_rows: usize,
+    /// Checksums are off: shows that another check would find the corruption.
+    #[cfg(any(test, feature = "testing"))]
+    pub unverified: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            cache_bytes: 1 << 20,
+            segment_bytes: 1 << 20,
+            unsaved_rows: 2048,
+            #[cfg(any(test, feature = "testing"))]
+            unverified: false,
+        }
+    }
+}
+
+impl Options {
+    /// A 256th of the machine's memory for the cache, from 1 MiB to 32: it is filled by what is stored, not by what is spared.
+    pub fn on_machine(memory_bytes: u64) -> Options {
+        let cache_bytes = (memory_bytes / 256).clamp(1 << 20, 32 << 20) as usize;
+        Options { cache_bytes, ..Options::default() }
+    }
+}
