@@ -8,11 +8,11 @@ pub(super) mod scaling;
 
 use super::submitted::{Checker, Flaws, Refused};
 use model::canonical::{self, Defaults};
-use model::family::Periodic;
 use model::job::{
     JobSpec, JobType, JobUpdate, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup,
     UpdatePolicy,
 };
+use model::periodic::Periodic;
 use model::resources::Lifecycle;
 use model::scaling::Scaling;
 use model::schema::{Declared, Fields, Slot, Word};

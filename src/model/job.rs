@@ -4,9 +4,9 @@
 
 use super::claims::{Network, TaskHoldings, VolumeAsk, VolumeMount};
 use super::constraint::Constraint;
-use super::family::dispatch::{Dispatch, DispatchPayload, Parameterized};
-use super::family::{Children, Periodic};
+use super::dispatch::{Dispatch, DispatchPayload, Parameterized};
 use super::id::JobKey;
+use super::periodic::Periodic;
 use super::preference::{Affinity, Spread};
 use super::resources::{AllocResources, EphemeralDisk, Lifecycle, Resources, TaskResources};
 use super::scaling::{Scaling, TaskScaling};
@@ -213,6 +213,15 @@ impl TaskGroup {
             tasks: self.tasks.iter().map(|t| (t.name.clone(), t.task_resources())).collect(),
             disk_mb: self.ephemeral_disk.size_mb,
             networks: Vec::new(),
+        }
+    }
+
+    /// Lets each task of an allocation go as far beyond its memory as its group says.
+    pub fn allow_memory(&self, held: &mut AllocResources) {
+        for task in &self.tasks {
+            if let Some(resources) = held.tasks.get_mut(&task.name) {
+                resources.held.memory_max_mb = task.resources.memory_max_mb;
+            }
         }
     }
 }
@@ -466,25 +475,4 @@ impl VersionTag {
     pub const MOST: usize = 64;
     pub const MAX_NAME_CHARS: usize = 128;
     pub const MAX_DESCRIPTION_CHARS: usize = 1000;
-}
-
-/// How many allocations of a group are in which state. `complete` and `failed` only ever grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupSummary {
-    pub queued: u64,
-    pub starting: u64,
-    pub running: u64,
-    pub failed: u64,
-    pub complete: u64,
-    pub lost: u64,
-    pub unknown: u64,
-}
-
-/// Kept beside each job, so that listing jobs counts nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobSummary {
-    pub groups: BTreeMap<String, GroupSummary>,
-    pub create_index: u64,
-    pub modify_index: u64,
-    pub children: Children,
 }

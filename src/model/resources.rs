@@ -1,7 +1,6 @@
 //! Amounts of a machine, and how a group's tasks add up to one ask.
 
 use super::claims::{Claim, DeviceAsk, HeldNetwork, Network, TaskHoldings};
-use super::job::TaskGroup;
 use super::schema::policies::NUMA;
 use super::schema::{Kind, block, filled, maybe, named, nullable, one, soon, words, zeroed};
 use serde::{Deserialize, Serialize};
@@ -166,15 +165,6 @@ impl AllocResources {
         }
         let running = prestart.plus(sidecars).max(main.plus(sidecars).plus(poststart)).max(poststop);
         running.plus(Amount { disk_mb: self.disk_mb, allocs: 1, ..Amount::ZERO })
-    }
-
-    /// Lets each task go as far beyond its memory as the group says.
-    pub fn allow_memory(&mut self, group: &TaskGroup) {
-        for task in &group.tasks {
-            if let Some(held) = self.tasks.get_mut(&task.name) {
-                held.held.memory_max_mb = task.resources.memory_max_mb;
-            }
-        }
     }
 
     /// With the ports, devices and cores of `old`, which is of the same tasks.

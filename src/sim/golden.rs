@@ -5,9 +5,9 @@
 
 #![cfg(test)]
 
+mod child_jobs;
 mod claims;
 mod drains;
-mod families;
 mod node_requests;
 mod operating;
 mod preemption;
@@ -22,7 +22,8 @@ use keeper::journal::{Entry, Process};
 use model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
 use model::eval::{EvalStatus, Evaluation};
 use model::id::{DeploymentId, EvalId, RunId, Uuid};
-use model::job::{DisconnectPolicy, Job, JobSpec, JobSummary, Reconcile};
+use model::job::{DisconnectPolicy, Job, JobSpec, Reconcile};
+use model::job_summary::JobSummary;
 use model::key::{Seed, SigningKey};
 use model::namespace::{Capabilities, Namespace, NamespaceSpec};
 use model::node::{Node, NodeEvent, NodeStatus};
@@ -136,7 +137,7 @@ fn objects(s: &mut Samples) {
         running.transition.migrate = Some(how);
         s.add(&format!("{how:?}").to_lowercase(), &running);
     }
-    families::triggers(s);
+    child_jobs::triggers(s);
     preemption::preemption(s, running.clone());
     let mut region = Region::default();
     let id = region.ready_node(1);
@@ -366,7 +367,7 @@ fn samples() -> Samples {
     commands(&mut s);
     node_commands(&mut s);
     operating(&mut s);
-    families::families(&mut s);
+    child_jobs::child_jobs(&mut s);
     scaling::scaling_samples(&mut s);
     conversation(&mut s);
     keeper(&mut s);
@@ -447,7 +448,7 @@ fn rows_lie_where_they_always_lay() {
     region.run(&submit(spec("written", 0), "job \"written\" {}", 6));
     region.run(&Command::AddSigningKey { key: Box::new(signing_key()) });
     operating::operated(&mut region);
-    families::launched(&mut region);
+    child_jobs::launched(&mut region);
     scaling::scaled(&mut region);
     let view = region.view();
     check::consistent(&view).expect("whole");

@@ -2,13 +2,13 @@
 
 use super::record::{Record, decode, encode};
 use super::{client_rpc, command, keeper, request, rpc};
-use model::{alloc, eval, job, key, namespace, node, submission};
+use model::{alloc, eval, job, job_summary, key, namespace, node, submission};
 
 /// By the first byte.
 const KINDS: [fn(&[u8]); 20] = [
     again::<job::Job>,
     again::<job::JobSpec>,
-    again::<job::JobSummary>,
+    again::<job_summary::JobSummary>,
     again::<eval::Evaluation>,
     again::<alloc::Allocation>,
     again::<node::Node>,

@@ -120,7 +120,7 @@ records! {
     model::job::Job = "job" 1;
     model::job::JobSpec = "job version" 1;
     super::command::Command = "command" 1;
-    model::job::JobSummary = "job summary" 1;
+    model::job_summary::JobSummary = "job summary" 1;
     model::namespace::Namespace = "namespace" 1;
     model::pool::NodePool = "node pool" 1;
     model::scheduling::SchedulerConfig = "scheduler configuration" 1;
@@ -145,7 +145,7 @@ records! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::job::JobSummary;
+    use model::job_summary::JobSummary;
 
     #[test]
     fn records_round_trip_and_refuse_unknown_versions() {

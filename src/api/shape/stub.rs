@@ -3,7 +3,8 @@
 //!
 //! Refuses to know: pages. Invariant: it writes what serde writes of `JobStub` (a test compares them).
 
-use model::job::{GroupSummary, Job};
+use model::job::Job;
+use model::job_summary::GroupSummary;
 use state::job_headers::JobHeader;
 use std::io::Write;
 

@@ -13,7 +13,7 @@ use agent::config::files::os_error;
 use argh::{ArgsInfo, FromArgs};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::family::dispatch::MAX_PAYLOAD_BYTES;
+use model::dispatch::MAX_PAYLOAD_BYTES;
 use serde_json::{Map, Value, json};
 use std::io::Read;
 use std::process::ExitCode;

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::constraint::Constraint;
-use crate::family::Periodic;
-use crate::family::dispatch::{DispatchPayload, Parameterized, PayloadRule};
+use crate::dispatch::{DispatchPayload, Parameterized, PayloadRule};
 use crate::job::{DisconnectPolicy, JobType, Reconcile, TaskAction};
+use crate::periodic::Periodic;
 use crate::plan::GroupChanges;
 use crate::preference::{Affinity, Spread, SpreadTarget};
 use crate::resources::{Hook, Lifecycle};

@@ -45,7 +45,7 @@ impl<'a> Placer<'a> {
     pub(super) fn allowed(&self, group: &TaskGroup, mut resources: AllocResources) -> AllocResources {
         let beyond = group.tasks.iter().any(|t| t.resources.memory_max_mb != 0);
         if beyond && self.run.view.scheduling(&self.job.spec.node_pool).memory_oversubscription {
-            resources.allow_memory(group);
+            group.allow_memory(&mut resources);
         }
         resources
     }
