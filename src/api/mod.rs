@@ -205,6 +205,13 @@ pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> R
     }
 }
 
+/// Whether `route` may have to work long on it, so that it is not to be called where other requests wait: a filter is asked
+/// about each object of a list, as JSON, however large the objects are.
+pub fn may_take_long(request: &Request) -> bool {
+    let filters = |(name, text): &(String, String)| name == "filter" && !text.is_empty();
+    request.parameters().is_ok_and(|asked| asked.iter().any(filters))
+}
+
 fn step(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> Result<RouteOutcome, Response> {
     let bad = |why: request::BadTarget| Response::text(400, why.to_string());
     let found = routes::find(&request.decoded_path().map_err(bad)?, request.method)?;

@@ -67,6 +67,10 @@ pub type Explainer = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Sen
 /// At most this many plans and explanations are computed at once: each costs as much as an evaluation.
 const MAX_COMPUTATIONS: usize = 2;
 
+/// At most this many filtered lists are worked out at once, and so many wait or are under way.
+const MAX_SEARCHES: usize = 2;
+const MAX_WAITING_SEARCHES: usize = 64;
+
 /// What the service reads, and where it sends writes and requests to the client.
 pub struct HttpServiceParts {
     pub executor: Arc<smol::Executor<'static>>,
@@ -107,6 +111,9 @@ pub struct HttpService {
     plan_job: JobPlanner,
     explain: Explainer,
     computations: Arc<Semaphore>,
+    searches: Arc<Semaphore>,
+    /// Those under way included.
+    waiting_searches: Arc<Semaphore>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
     /// Requests that no brain hears of.
@@ -152,6 +159,8 @@ impl HttpService {
             plan_job: parts.plan_job,
             explain: parts.explain,
             computations: Arc::new(Semaphore::new(MAX_COMPUTATIONS)),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
+            waiting_searches: Arc::new(Semaphore::new(MAX_WAITING_SEARCHES)),
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
             reads: Mutex::default(),
@@ -163,7 +172,7 @@ impl HttpService {
         let mut state = WaitState::default();
         loop {
             // Boxed, so that a request that waits holds nothing but its wait.
-            match Box::pin(self.execute(self.step(request, state))).await {
+            match Box::pin(self.turn(request, state)).await {
                 Ok(served) => return served,
                 Err(wait) => {
                     state = wait.state;
@@ -172,6 +181,17 @@ impl HttpService {
                     }
                 }
             }
+        }
+    }
+
+    async fn turn(self: &Arc<Self>, request: &Request, state: WaitState) -> Result<Answer, Wait> {
+        if !api::may_take_long(request) {
+            return self.execute(self.step(request, state)).await;
+        }
+        let (service, request) = (self.clone(), request.clone());
+        match self.search(move || service.step(&request, state)).await {
+            Ok(outcome) => self.execute(outcome).await,
+            Err(refusal) => Ok(Answer::Whole(refusal.into())),
         }
     }
 
@@ -304,6 +324,30 @@ impl HttpService {
             Err(unavailable(
                 "no answer within 30 seconds; the write may still happen: look before you repeat it",
             ))
+        })
+        .await
+    }
+
+    /// What reads a whole list to choose from it, on a thread of its own. Most take microseconds: when there are many, they wait
+    /// for each other, but no more than a bounded number.
+    async fn search<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+        let Some(waiting) = self.waiting_searches.try_acquire_arc() else {
+            let message = "too many filtered lists are being worked out: try again in a second";
+            return Err(Refusal::new(RefusalKind::Busy, message));
+        };
+        let found = async {
+            let place = self.searches.acquire_arc().await;
+            let done = executor::unblock(move || {
+                let done = work();
+                drop((place, waiting));
+                done
+            });
+            Ok(done.await)
+        };
+        or(found, async {
+            Timer::after(ACTION_TIMEOUT).await;
+            let message = "no answer within 30 seconds: ask for less, or again when there is less to do";
+            Err(Refusal::new(RefusalKind::Unavailable, message))
         })
         .await
     }

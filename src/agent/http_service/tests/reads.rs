@@ -76,3 +76,30 @@ fn requests_are_answered_while_something_is_computed() {
     drop(release);
     assert!(matches!(smol::block_on(computing), Ok(true)));
 }
+
+#[test]
+fn filtered_lists_are_worked_out_beside_http() {
+    let mut server = Server::start("filtered", Limits::default());
+    server.run(&register(spec("web", 1), None));
+    let service = server.service.clone();
+    let at_work: Vec<_> = std::iter::from_fn(|| service.searches.try_acquire_arc()).collect();
+    assert_eq!(at_work.len(), MAX_SEARCHES);
+    let mut waiting: Vec<_> = std::iter::from_fn(|| service.waiting_searches.try_acquire_arc()).collect();
+    assert_eq!(waiting.len(), MAX_WAITING_SEARCHES);
+    let filtered = "/v1/jobs?%66ilter=ID+==+web";
+    let refused = server.get(filtered);
+    assert!(status(&refused) == "429" && refused.contains("Retry-After: 1"), "{refused}");
+    assert_eq!(status(&server.get("/v1/jobs")), "200", "what filters nothing needs no place");
+    waiting.pop();
+    let mut socket = server.send(&get(filtered));
+    while service.waiting_searches.try_acquire_arc().is_some() {
+        std::thread::yield_now();
+    }
+    assert_eq!(status(&server.get("/v1/jobs")), "200", "it waits beside the thread that answers");
+    drop(at_work);
+    let answer = read_until(&mut socket, |_| false);
+    assert!(status(&answer) == "200" && answer.contains(r#""ID":"web""#), "{answer}");
+    drop(waiting);
+    let none = server.get("/v1/jobs?filter=ID+==+other");
+    assert!(status(&none) == "200" && none.ends_with("[]"), "{none}");
+}
