@@ -1,12 +1,12 @@
 //! What the agent says of itself, on stderr and in a file: text or JSON, at a level that a SIGHUP can change; and the same for those who
 //! follow it over HTTP, at the level that they ask for.
 
-use super::config::{LogConfig, LogLevel};
+use super::config::{AgentLogConfig, LogLevel};
 use super::log_lines::{json, text};
 use ::io::clock;
 use ::io::log_file::{LogFile, RotationPolicy};
 use ::io::monitor::Monitor;
-use api::monitor::LogLevel as Shown;
+use api::monitor::MonitorLevel;
 use jiff::Timestamp;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -34,7 +34,7 @@ struct Log {
 }
 
 /// Once per process.
-pub fn init(config: &LogConfig) -> Result<Logging, String> {
+pub fn init(config: &AgentLogConfig) -> Result<Logging, String> {
     let monitor = Arc::new(Monitor::default());
     let log = Arc::new(Log {
         own: AtomicU8::new(config.level as u8),
@@ -52,7 +52,7 @@ pub fn init(config: &LogConfig) -> Result<Logging, String> {
 }
 
 /// Written besides stderr, if there shall be one.
-fn log_file(config: &LogConfig) -> Result<Option<LogFile>, String> {
+fn log_file(config: &AgentLogConfig) -> Result<Option<LogFile>, String> {
     let Some(path) = &config.file else { return Ok(None) };
     let rotation = RotationPolicy {
         bytes: config.rotate_bytes,
@@ -144,22 +144,22 @@ fn rank(level: &Level) -> LogLevel {
     }
 }
 
-fn level_of(shown: Shown) -> LogLevel {
+fn level_of(shown: MonitorLevel) -> LogLevel {
     match shown {
-        Shown::Error => LogLevel::Error,
-        Shown::Warn => LogLevel::Warn,
-        Shown::Info => LogLevel::Info,
-        Shown::Debug => LogLevel::Debug,
-        Shown::Trace => LogLevel::Trace,
+        MonitorLevel::Error => LogLevel::Error,
+        MonitorLevel::Warn => LogLevel::Warn,
+        MonitorLevel::Info => LogLevel::Info,
+        MonitorLevel::Debug => LogLevel::Debug,
+        MonitorLevel::Trace => LogLevel::Trace,
     }
 }
 
-fn shown(level: LogLevel) -> Shown {
+fn shown(level: LogLevel) -> MonitorLevel {
     match level {
-        LogLevel::Error => Shown::Error,
-        LogLevel::Warn => Shown::Warn,
-        LogLevel::Info => Shown::Info,
-        LogLevel::Debug => Shown::Debug,
-        LogLevel::Off | LogLevel::Trace => Shown::Trace,
+        LogLevel::Error => MonitorLevel::Error,
+        LogLevel::Warn => MonitorLevel::Warn,
+        LogLevel::Info => MonitorLevel::Info,
+        LogLevel::Debug => MonitorLevel::Debug,
+        LogLevel::Off | LogLevel::Trace => MonitorLevel::Trace,
     }
 }

@@ -24,13 +24,13 @@ mod workers;
 
 use ::io::executor;
 use ::io::host_stats::HostStatsCollector;
-use ::io::http::{self, Published};
+use ::io::http::{self, HttpLimits, HttpSettings, Published};
 use ::io::keeper_connection::{self, KeeperConnection, KeeperStartMode};
 use ::io::{client_rpc, clock, entropy};
 use alloc_dir_worker::{AllocDirWorker, DirPaths};
 use api::agent::AgentInfo;
 use async_channel::{Receiver, Sender};
-use client_loop::ClientLoop;
+use client_loop::{ClientChannels, ClientLoop};
 use config::{Config, Loaded};
 use data_dir::DataDir;
 use http_service::{HttpService, HttpServiceParts, PendingWrite};
@@ -40,7 +40,7 @@ use model::time::Span;
 pub use reload::ReadConfig;
 use reload::Reloader;
 use server::effects::ScheduleTask;
-use server_loop::ServerLoop;
+use server_loop::{ServerChannels, ServerLoop};
 use signals::{Signal, Signals};
 use smol::future::or;
 use startup::{OpenedStores, open_stores};
@@ -51,6 +51,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use wire::keeper::KeeperCommand;
 use wire::status::ServerStatus;
 use workers::SharedReservations;
 
@@ -109,11 +110,11 @@ struct Agent {
     dir: DataDir,
     executor: Arc<smol::Executor<'static>>,
     service: Arc<HttpService>,
-    http_settings: Arc<http::Settings>,
+    http_settings: Arc<HttpSettings>,
     listeners: Vec<TcpListener>,
     server_inbox: Sender<ServerMessage>,
     client_inbox: Sender<ClientMessage>,
-    keeper: Sender<wire::keeper::Command>,
+    keeper: Sender<KeeperCommand>,
     /// A brain's thread ended, and why.
     ended: Receiver<(Brain, Result<(), String>)>,
     threads: Vec<JoinHandle<()>>,
@@ -141,7 +142,7 @@ impl Agent {
         let agent = identity::agent_info(&config, &reloader.settings, dir.root());
         let service =
             http_service(&executor, &config, &dir, agent, opened.reader(), (asks, calls), &logging)?;
-        let http_settings = Arc::new(http::Settings {
+        let http_settings = Arc::new(HttpSettings {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
         });
@@ -162,13 +163,13 @@ impl Agent {
         let mut threads =
             start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
         let (to_node, workers, service_of_loop) = (client_inbox.clone(), work, service.clone());
-        let channels = server_loop::Channels { to_node, workers, reservations, service: service_of_loop };
+        let channels = ServerChannels { to_node, workers, reservations, service: service_of_loop };
         let server = ServerLoop::new(opened, channels);
         threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&to_server))?);
 
         let places =
             DirPaths { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
-        let channels = client_loop::Channels {
+        let channels = ClientChannels {
             to_server: server_inbox.clone(),
             keeper: keeper.clone(),
             report: service.client.clone(),
@@ -335,7 +336,7 @@ impl Agent {
 
     /// A `-dev` agent takes its keeper with it.
     async fn end_keeper(&self) {
-        let shutdown = wire::keeper::Command::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
+        let shutdown = KeeperCommand::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
         self.keeper.try_send(shutdown).unwrap_or_default();
         let gone = async {
             while keeper_connection::answers(self.dir.root()) {
@@ -404,8 +405,8 @@ fn response_headers(config: &Config) -> Vec<(String, String)> {
     config.http.response_headers.clone().into_iter().collect()
 }
 
-fn limits(config: &Config) -> http::Limits {
-    http::Limits { per_address: config.http.max_conns_per_client as usize, ..http::Limits::default() }
+fn limits(config: &Config) -> HttpLimits {
+    HttpLimits { per_address: config.http.max_conns_per_client as usize, ..HttpLimits::default() }
 }
 
 fn event_buffer_entries(config: &Config) -> usize {
@@ -456,7 +457,7 @@ fn connect_keeper(
     dir: &DataDir,
     keeper_start_mode: KeeperStartMode,
     mail: Sender<ClientMessage>,
-) -> Sender<wire::keeper::Command> {
+) -> Sender<KeeperCommand> {
     let (KeeperConnection { commands, notices }, drive) =
         keeper_connection::open(dir.root().to_path_buf(), keeper_start_mode);
     executor::spawn(executor, drive).detach();

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use wire::rpc::Peer;
 
 /// Where the server's effects go.
-pub struct Channels {
+pub struct ServerChannels {
     pub to_node: Sender<ClientMessage>,
     pub workers: Sender<ScheduleTask>,
     pub reservations: Arc<SharedReservations>,
@@ -57,7 +57,7 @@ impl Opened {
 
 pub struct ServerLoop {
     opened: Opened,
-    channels: Channels,
+    channels: ServerChannels,
     waiting: BTreeMap<u64, ReplySender>,
     next_token: u64,
     reopenings: u32,
@@ -66,7 +66,7 @@ pub struct ServerLoop {
 }
 
 impl ServerLoop {
-    pub fn new(opened: Opened, channels: Channels) -> ServerLoop {
+    pub fn new(opened: Opened, channels: ServerChannels) -> ServerLoop {
         ServerLoop {
             opened,
             channels,

@@ -31,7 +31,7 @@ pub mod watch;
 use agent::{AgentInfo, ClientReport};
 use events::Subscription;
 use host::HostRequest;
-use metrics::Metrics;
+use metrics::MetricsReport;
 use model::cron::Zones;
 use model::time::{Mono, Span};
 use monitor::MonitorRequest;
@@ -82,7 +82,7 @@ pub enum RouteOutcome {
     /// A stream of events.
     Events(Subscription),
     /// To be completed by what the machine says.
-    Metrics(Box<Metrics>),
+    Metrics(Box<MetricsReport>),
     /// The same, of the machine alone.
     Host(HostRequest),
     /// The agent's own log.

@@ -2,7 +2,7 @@
 
 use crate::answer::Shape;
 use crate::error::{CommandError, CommandResult};
-use crate::http::{Client, encode};
+use crate::http::{HttpClient, encode};
 use crate::node::shapes::NodeStub;
 use crate::output::Output;
 use crate::render::layout;
@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 use std::cell::OnceCell;
 
 pub struct Session {
-    pub client: Client,
+    pub client: HttpClient,
     pub out: Output,
     /// Looked up when the first time is shown: that reads files, and an agent or a keeper shows none.
     zone: OnceCell<TimeZone>,
@@ -23,7 +23,7 @@ pub struct Session {
 
 impl Session {
     pub fn new(settings: &Settings) -> Session {
-        Session { client: Client::new(settings), out: Output::new(settings), zone: OnceCell::new() }
+        Session { client: HttpClient::new(settings), out: Output::new(settings), zone: OnceCell::new() }
     }
 
     /// Nanoseconds since 1970.

@@ -3,7 +3,7 @@
 //! Refuses to know: what time it is, who launches, and what a child is.
 
 use super::cron::{Cron, Schedule, Zones};
-use super::schema::{Hook, Kind, block, maybe, named, nullable};
+use super::schema::{DecodeHook, ValueKind, block, maybe, named, nullable};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub const MAX_EXPRESSIONS: usize = 64;
 block! {
     /// When a job launches a child of itself.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Periodic in named("periodic", "Periodic").hooked(Hook::Periodic) => {
+    pub struct Periodic in named("periodic", "Periodic").hooked(DecodeHook::Periodic) => {
         pub enabled: bool = true => nullable("enabled", "Enabled");
         /// One expression, or else `specs`.
         pub spec: String => nullable("cron", "Spec");
@@ -21,7 +21,7 @@ block! {
         pub prohibit_overlap: bool => nullable("prohibit_overlap", "ProhibitOverlap");
         pub time_zone: String = Periodic::UTC.into() => nullable("time_zone", "TimeZone");
     }
-    and [maybe("", "SpecType", Kind::Text).constant(Periodic::SPEC_TYPE)]
+    and [maybe("", "SpecType", ValueKind::Text).constant(Periodic::SPEC_TYPE)]
 }
 
 impl Periodic {

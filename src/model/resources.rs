@@ -2,7 +2,7 @@
 
 use super::claims::{Claim, DeviceAsk, HeldNetwork, Network, TaskHoldings};
 use super::schema::policies::NUMA;
-use super::schema::{Kind, block, filled, maybe, named, nullable, one, soon, words, zeroed};
+use super::schema::{ValueKind, block, filled, maybe, named, nullable, one, soon, words, zeroed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,10 +26,10 @@ block! {
         pub devices: Vec<DeviceAsk> => nullable("device", "Devices");
     }
     and [
-        soon(maybe("disk", "DiskMB", Kind::Int)).always_zero(),
-        soon(maybe("iops", "IOPS", Kind::Int)).always_zero(),
+        soon(maybe("disk", "DiskMB", ValueKind::Int)).always_zero(),
+        soon(maybe("iops", "IOPS", ValueKind::Int)).always_zero(),
         soon(filled(one("numa", "NUMA", &NUMA), r#"{"Affinity":"none"}"#)),
-        soon(maybe("secrets", "SecretsMB", Kind::Int)).always_zero(),
+        soon(maybe("secrets", "SecretsMB", ValueKind::Int)).always_zero(),
     ]
 }
 
@@ -40,8 +40,8 @@ block! {
         pub size_mb: i64 = 300 => nullable("size", "SizeMB");
     }
     and [
-        soon(maybe("sticky", "Sticky", Kind::Bool)).always_zero(),
-        soon(maybe("migrate", "Migrate", Kind::Bool)).always_zero(),
+        soon(maybe("sticky", "Sticky", ValueKind::Bool)).always_zero(),
+        soon(maybe("migrate", "Migrate", ValueKind::Bool)).always_zero(),
     ]
 }
 

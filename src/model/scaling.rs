@@ -6,7 +6,7 @@
 pub mod policies;
 
 use super::id::{EvalId, JobKey, ScalingPolicyId};
-use super::schema::{Hook, Kind, block, maybe, named, nullable, plain};
+use super::schema::{DecodeHook, ValueKind, block, maybe, named, nullable, plain};
 use super::time::Wall;
 use super::value::Value;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl ScalingType {
 block! {
     /// A `scaling` block.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-    pub struct Scaling in named("scaling", "Scaling").hooked(Hook::GroupScaling) => {
+    pub struct Scaling in named("scaling", "Scaling").hooked(DecodeHook::GroupScaling) => {
         pub min: i64 => nullable("min", "Min");
         pub max: i64 = Scaling::NO_MAX => nullable("max", "Max");
         pub enabled: bool = true => nullable("enabled", "Enabled");
@@ -48,12 +48,12 @@ block! {
         pub policy: BTreeMap<String, Value> => nullable("policy", "Policy");
     }
     and [
-        plain("type", "Type", Kind::Text),
-        maybe("", "Target", Kind::TextMap),
-        plain("", "ID", Kind::Text),
-        plain("", "Namespace", Kind::Text),
-        plain("", "CreateIndex", Kind::Int),
-        plain("", "ModifyIndex", Kind::Int),
+        plain("type", "Type", ValueKind::Text),
+        maybe("", "Target", ValueKind::TextMap),
+        plain("", "ID", ValueKind::Text),
+        plain("", "Namespace", ValueKind::Text),
+        plain("", "CreateIndex", ValueKind::Int),
+        plain("", "ModifyIndex", ValueKind::Int),
     ]
 }
 
@@ -103,15 +103,15 @@ impl ScalingPolicy {
         self.target().id()
     }
 
-    pub fn target(&self) -> Target<'_> {
+    pub fn target(&self) -> ScalingTarget<'_> {
         let (namespace, job) = (&self.job.namespace, &self.job.id);
-        Target { namespace, job, group: &self.group, task: &self.task, kind: self.kind }
+        ScalingTarget { namespace, job, group: &self.group, task: &self.task, kind: self.kind }
     }
 }
 
 /// What a policy is for.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct ScalingTarget<'a> {
     pub namespace: &'a str,
     pub job: &'a str,
     pub group: &'a str,
@@ -120,7 +120,7 @@ pub struct Target<'a> {
     pub kind: ScalingType,
 }
 
-impl Target<'_> {
+impl ScalingTarget<'_> {
     /// Follows from what the policy is for, so it is the same in every version, and on every server.
     pub fn id(self) -> ScalingPolicyId {
         let parts = [self.namespace, self.job, self.group, self.task, self.kind.as_str()];
@@ -133,7 +133,7 @@ impl Target<'_> {
 
 #[cfg(any(test, feature = "testing"))]
 pub fn policy_id(namespace: &str, job: &str, group: &str) -> ScalingPolicyId {
-    Target { namespace, job, group, task: "", kind: ScalingType::Horizontal }.id()
+    ScalingTarget { namespace, job, group, task: "", kind: ScalingType::Horizontal }.id()
 }
 
 /// Somebody scaled a group, or says why not.
@@ -186,7 +186,8 @@ mod tests {
         assert_eq!(id("web", "a").to_string(), "ab576f4e-12c0-4964-ae68-d55aee108427");
         assert_ne!(id("web", "a"), id("web", "b"));
         assert_ne!(id("web", "1:a"), id("web1:", "a"));
-        let of_task = |task, kind| Target { namespace: "default", job: "web", group: "a", task, kind }.id();
+        let of_task =
+            |task, kind| ScalingTarget { namespace: "default", job: "web", group: "a", task, kind }.id();
         let (cpu, mem) = (ScalingType::VerticalCpu, ScalingType::VerticalMem);
         assert_eq!(of_task("", ScalingType::Horizontal), id("web", "a"));
         assert_ne!(of_task("t", cpu), of_task("t", mem));

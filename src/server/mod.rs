@@ -56,7 +56,7 @@ use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now};
 use outbox::{Outbox, Proposal};
 use pending::{Asker, MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
-use replica::{Applied, Replica, Step};
+use replica::{Applied, Replica, StepOutcome};
 use reservations::ReservationChange;
 use state::fault::Fault;
 use state::store::{Reader, Recovered, Store};
@@ -318,7 +318,7 @@ impl Server {
         }
     }
 
-    fn follow(&mut self, step: Step, now: Mono) -> Result<(), Fault> {
+    fn follow(&mut self, step: StepOutcome, now: Mono) -> Result<(), Fault> {
         for out in step.messages {
             let frame = Frame { request: 0, body: Body::Raft(out.message) };
             self.outbox.effect(Effect::Send { to: Peer::Server(out.to), bytes: frame::encode(&frame) });

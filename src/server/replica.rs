@@ -33,7 +33,7 @@ pub struct Replica {
 }
 
 /// What one durable step led to.
-pub struct Step {
+pub struct StepOutcome {
     /// To be sent: raft's messages.
     pub messages: Vec<raft::Outbound>,
     /// In log order; those that concern raft alone included.
@@ -157,7 +157,7 @@ impl Replica {
     }
 
     /// One step: at most one durable commit, then the application of what it committed.
-    pub fn step(&mut self) -> Result<Option<Step>, Fault> {
+    pub fn step(&mut self) -> Result<Option<StepOutcome>, Fault> {
         let Some(step) = self.raft.step() else { return Ok(None) };
         let mut messages = step.early.clone();
         let batch = self.batch(&step.batch);
@@ -187,7 +187,7 @@ impl Replica {
             assert!(last.term >= self.last_applied_term, "terms in the log only grow");
             self.last_applied_term = last.term;
         }
-        Ok(Some(Step { messages, applied }))
+        Ok(Some(StepOutcome { messages, applied }))
     }
 
     fn batch(&mut self, batch: &raft::Batch) -> LogBatch {

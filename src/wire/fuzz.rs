@@ -24,7 +24,7 @@ const KINDS: [fn(&[u8]); 20] = [
     again::<client_rpc::SessionInput>,
     again::<client_rpc::SessionOutput>,
     again::<request::Refusal>,
-    again::<keeper::Command>,
+    again::<keeper::KeeperCommand>,
     again::<keeper::Event>,
 ];
 

@@ -135,7 +135,7 @@ records! {
     super::client_rpc::SessionInput = "session input" 1;
     super::client_rpc::SessionOutput = "session output" 1;
     super::request::Refusal = "refusal" 1;
-    super::keeper::Command = "keeper command" 1;
+    super::keeper::KeeperCommand = "keeper command" 1;
     super::keeper::Event = "keeper event" 1;
     model::deployment::Deployment = "deployment" 1;
     model::scaling::ScalingPolicy = "scaling policy" 1;

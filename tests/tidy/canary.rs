@@ -2,7 +2,7 @@
 
 use crate::decisions::Decision;
 use crate::source::Source;
-use crate::{checks, circles, citations, decisions, floors, items, public, tree};
+use crate::{checks, circles, citations, decisions, floors, items, public, tree, types};
 
 type Check = fn(&Source) -> Vec<String>;
 
@@ -166,6 +166,22 @@ fn files_that_name_each_other_are_found() {
     let found = circles::circles(&sources("use super::{e, d::{D, E}};"));
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("src/model/a.rs, src/model/b/mod.rs, src/model/d.rs"), "{found:?}");
+}
+
+#[test]
+fn a_type_name_with_two_meanings_is_found() {
+    let files = [
+        ("src/server/a.rs", "pub struct Line;\npub struct Config;\nstruct Own;\npub(super) enum Near {}"),
+        ("src/io/b.rs", "pub enum Line {}\npub struct Config;\nstruct Own;\npub(super) enum Near {}"),
+        ("src/cli/c.rs", "pub struct Line;"),
+        ("src/api/tests/d.rs", "pub struct Line;"),
+        ("src/api/e.rs", "#[cfg(test)]\nmod tests {\npub struct Line;\n}"),
+    ];
+    let sources = files.map(|(path, text)| Source::new(path, text));
+    let found = types::doubled(&sources, &[("Config", 2)]);
+    assert_eq!(found, ["src/server/a.rs:1, src/io/b.rs:1: the public type name `Line` has several meanings"]);
+    let fewer = types::doubled(&sources, &[("Config", 3), ("Line", 2)]);
+    assert_eq!(fewer, ["`Config` is declared 2 times: correct the list"]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod items;
 mod public;
 mod source;
 mod tree;
+mod types;
 
 use decisions::Decision;
 use source::{Source, root};
@@ -46,6 +47,11 @@ fn files_of_a_room_do_not_go_in_circles() {
 #[test]
 fn every_public_item_is_named_somewhere() {
     assert_none(public::beyond(public::unnamed(&Source::all()), public::NOT_DRIVEN_YET));
+}
+
+#[test]
+fn a_type_name_has_one_meaning() {
+    assert_none(types::doubled(&Source::all(), &[types::SAME_MEANING, types::LEFT].concat()));
 }
 
 #[test]

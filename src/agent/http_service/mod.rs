@@ -17,7 +17,7 @@ use ::io::http::{Answer, AnswerFuture, Bytes, HeaderMap, Published, Service};
 use ::io::monitor::Monitor;
 use ::io::zones;
 use api::agent::{AgentInfo, ClientReport};
-use api::metrics::Metrics;
+use api::metrics::MetricsReport;
 use api::presentation::Presentation;
 use api::request::Request;
 use api::response::Response;
@@ -256,7 +256,7 @@ impl HttpService {
     }
 
     /// A batch of allocations at a time: measuring takes a moment. What has not come by then is left out.
-    async fn measure(&self, metrics: &mut Metrics) {
+    async fn measure(&self, metrics: &mut MetricsReport) {
         let ids: Vec<AllocId> = metrics.allocs().collect();
         let asked = async {
             for batch in ids.chunks(MAX_STATS_REQUESTS) {
@@ -330,7 +330,10 @@ impl HttpService {
 
     /// What reads a whole list to choose from it, on a thread of its own. Most take microseconds: when there are many, they wait
     /// for each other, but no more than a bounded number.
-    async fn search<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    async fn search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
         let Some(waiting) = self.waiting_searches.try_acquire_arc() else {
             let message = "too many filtered lists are being worked out: try again in a second";
             return Err(Refusal::new(RefusalKind::Busy, message));
