@@ -139,7 +139,7 @@ impl ClientLoop {
             Effect::Answer { token, result } => {
                 if let Some(reply) = self.asking.remove(&token) {
                     // whoever asked may have left
-                    reply.try_send(result).unwrap_or_default();
+                    let _ = reply.try_send(result);
                 }
             }
             Effect::ShutdownComplete => return false,

@@ -71,7 +71,7 @@ impl Logging {
     }
 }
 
-/// Places in the code keep whether anybody listens to them, until they are told to ask again.
+/// `tracing` caches for each call site whether its level is enabled: after a change the cache is rebuilt.
 fn set(which: &AtomicU8, level: LogLevel) {
     which.store(level as u8, Ordering::Relaxed);
     callsite::rebuild_interest_cache();
@@ -82,12 +82,12 @@ impl Log {
         self.own.load(Ordering::Relaxed).max(self.followed.load(Ordering::Relaxed))
     }
 
-    /// A log that cannot be written has nobody to tell but stderr, which is as silent when it is closed.
+    /// A failure to write the log file is reported on stderr; a failure to write to stderr cannot be reported at all.
     fn write(&self, line: &str) {
-        io::stderr().write_all(line.as_bytes()).unwrap_or_default();
+        let _ = io::stderr().write_all(line.as_bytes());
         let Some(file) = &self.file else { return };
         if let Err(e) = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes()) {
-            writeln!(io::stderr(), "The log file cannot be written: {e}").unwrap_or_default();
+            let _ = writeln!(io::stderr(), "The log file cannot be written: {e}");
         }
     }
 }

@@ -71,7 +71,7 @@ impl Started {
     /// Ends the agent, with a sentence if it shall count as a failure.
     pub fn stop(&self, why: Result<(), String>) {
         // it may be ending already
-        self.stop.try_send(why).unwrap_or_default();
+        let _ = self.stop.try_send(why);
     }
 }
 
@@ -206,7 +206,8 @@ impl Agent {
         let look = async move {
             let info = executor::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
             let input = client::effects::Input::Fingerprint(Box::new(info));
-            mail.send(ClientMessage::Input(input)).await.unwrap_or_default();
+            // the client may have ended by now
+            let _ = mail.send(ClientMessage::Input(input)).await;
         };
         executor::spawn(&self.executor, look).detach();
     }
@@ -308,9 +309,10 @@ impl Agent {
     async fn stop_brains(&mut self) -> Result<(), String> {
         let kill_tasks = self.config.dev;
         let input = client::effects::Input::Shutdown { kill_tasks };
-        self.client_inbox.try_send(ClientMessage::Input(input)).unwrap_or_default();
         let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
         let done = async {
+            // a full inbox is waited for; a closed one is of a client that has ended, which is heard of below
+            let _ = self.client_inbox.send(ClientMessage::Input(input)).await;
             while let Ok((brain, result)) = self.ended.recv().await {
                 if brain == Brain::Client {
                     return result;
@@ -330,14 +332,16 @@ impl Agent {
         if kill_tasks {
             self.end_keeper().await;
         }
-        self.server_inbox.try_send(ServerMessage::Stop).unwrap_or_default();
+        // what is not told ends with the process
+        let _ = self.server_inbox.try_send(ServerMessage::Stop);
         result
     }
 
     /// A `-dev` agent takes its keeper with it.
     async fn end_keeper(&self) {
         let shutdown = KeeperCommand::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
-        self.keeper.try_send(shutdown).unwrap_or_default();
+        // whether it was told shows in whether it goes
+        let _ = self.keeper.try_send(shutdown);
         let gone = async {
             while keeper_connection::answers(self.dir.root()) {
                 smol::Timer::after(Duration::from_millis(5)).await;
@@ -491,6 +495,7 @@ fn spawn_brain(
 ) -> Result<JoinHandle<()>, String> {
     spawn(&format!("{brain:?}").to_lowercase(), move || {
         let result = body();
-        ended.try_send((brain, result)).unwrap_or_default();
+        // nobody listens once the agent ends
+        let _ = ended.try_send((brain, result));
     })
 }

@@ -173,7 +173,12 @@ mod tests {
             (1, false, BAD, restart()),
             (1, true, TaskOutcome::StartFailed { retryable: true }, restart()),
             (1, true, TaskOutcome::StartFailed { retryable: false }, fail("Error was unrecoverable")),
-            (0, true, TaskOutcome::Lost, RestartDecision::Restart { delay: Span::ZERO, reason: AFTER_REBOOT }),
+            (
+                0,
+                true,
+                TaskOutcome::Lost,
+                RestartDecision::Restart { delay: Span::ZERO, reason: AFTER_REBOOT },
+            ),
         ];
         for (attempts, on_success, outcome, expected) in cases {
             let policy = policy(attempts, 10, 1, RestartMode::Fail);

@@ -6,7 +6,7 @@ use super::driver::{self, StartError};
 use super::effects::{PendingEffects, RunningTask};
 use super::events;
 use super::lifecycle::Role;
-use super::restart_tracker::{AFTER_REBOOT, TaskOutcome, RestartDecision, RestartTracker, WITHIN_POLICY};
+use super::restart_tracker::{AFTER_REBOOT, RestartDecision, RestartTracker, TaskOutcome, WITHIN_POLICY};
 use super::signals;
 use model::id::{AllocId, RunId, Uuid};
 use model::job::Task;
@@ -336,7 +336,8 @@ impl TaskRunner {
         self.started_unseen(ctx, at);
         self.oom_kills += u64::from(exit.oom_killed);
         let rebooted = self.is_of_another_boot(ctx) && exit.status == ExitStatus::Unknown;
-        let outcome = if rebooted { TaskOutcome::Lost } else { TaskOutcome::Exited { success: exit.successful() } };
+        let outcome =
+            if rebooted { TaskOutcome::Lost } else { TaskOutcome::Exited { success: exit.successful() } };
         self.add_event(match rebooted {
             true => events::failed_restoring(at, REBOOTED),
             false => events::terminated(at, exit),

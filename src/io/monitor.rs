@@ -49,7 +49,7 @@ impl Monitor {
     /// Once per process.
     pub fn listen(&self, listener: impl Fn(Option<MonitorLevel>) + Send + Sync + 'static) {
         // a second agent in one process shares the first one's log
-        self.listener.set(Box::new(listener)).unwrap_or_default();
+        let _ = self.listener.set(Box::new(listener));
     }
 
     /// `None`: there are too many readers.

@@ -261,7 +261,7 @@ impl World {
                 let written = journal.append(bytes);
                 let synced = written.and_then(|()| if *sync { journal.sync() } else { Ok(()) });
                 if synced.is_err() {
-                    journal.shorten(before).unwrap_or_default();
+                    let _ = journal.shorten(before);
                 }
                 synced
             }

@@ -169,6 +169,33 @@ fn files_that_name_each_other_are_found() {
 }
 
 #[test]
+fn a_result_that_is_ignored_is_found() {
+    for (text, wrong) in [
+        ("fn f() {\n    g().unwrap_or_default();\n}", true),
+        ("fn f() {\n    let a = 1;\n    g()\n        .h()\n        .unwrap_or_default();\n}", true),
+        ("fn f() {\n    let a = g().unwrap_or_default();\n}", false),
+        ("fn f() {\n    let a =\n        g().unwrap_or_default();\n}", false),
+        ("fn f() {\n    return g().unwrap_or_default();\n}", false),
+        ("fn f() {\n    a += g().unwrap_or_default();\n}", false),
+        ("fn f() -> u8 {\n    g().unwrap_or_default()\n}", false),
+    ] {
+        let found = checks::ignored_results(&Source::new("src/api/a.rs", text));
+        assert_eq!(found.len(), usize::from(wrong), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn a_brain_that_waits_and_a_record_that_is_not_plain_are_found() {
+    let waits = |path, text| checks::plain_brains(&Source::new(path, text)).len();
+    assert_eq!(waits("src/server/a.rs", "struct A(Mutex<u8>);\nasync fn f() {}\n// a Mutex"), 2);
+    assert_eq!(waits("src/agent/a.rs", "struct A(Mutex<u8>);"), 0);
+    assert_eq!(waits("src/server/a.rs", "#[cfg(test)]\nmod tests {\nstruct A(Mutex<u8>);\n}"), 0);
+    let broken = |path, text| checks::plain_records(&Source::new(path, text)).len();
+    let text = "#[serde(skip)]\na: u8,\n#[serde(default, skip_serializing_if = \"x\")]\nb: u8,\nc: serde_json::Value,";
+    assert_eq!((broken("src/wire/a.rs", text), broken("src/api/a.rs", text)), (2, 0));
+}
+
+#[test]
 fn a_type_name_with_two_meanings_is_found() {
     let files = [
         ("src/server/a.rs", "pub struct Line;\npub struct Config;\nstruct Own;\npub(super) enum Near {}"),

@@ -109,12 +109,23 @@ fn every_long_file_on_the_list_exists() {
 #[test]
 fn no_mark_of_unfinished_or_fragile_work() {
     assert_tidy(checks::banned_words);
+    assert_tidy(checks::ignored_results);
 }
 
 #[test]
 fn comments_and_names_are_plain() {
     assert_tidy(checks::bare_of);
     assert_tidy(checks::long_names);
+}
+
+#[test]
+fn brains_neither_lock_nor_wait() {
+    assert_tidy(checks::plain_brains);
+}
+
+#[test]
+fn records_are_encoded_by_position() {
+    assert_tidy(checks::plain_records);
 }
 
 #[test]

@@ -280,7 +280,8 @@ impl HttpService {
     fn request_alloc_stats(&self, alloc: AllocId) -> Receiver<Result<CallResult, Refusal>> {
         let (reply, answered) = async_channel::bounded(1);
         let ask = ClientRequest::AllocResourceUsage { alloc, task: None };
-        self.node.try_send(RpcCall { ask, reply }).unwrap_or_default();
+        // when the queue is full, the caller sees that no answer comes
+        let _ = self.node.try_send(RpcCall { ask, reply });
         answered
     }
 

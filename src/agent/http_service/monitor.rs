@@ -12,7 +12,7 @@ use smol::future::or;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A reader that has nothing to get is shown that the log lives, and one that left is noticed.
+/// How often a reader without lines gets a heartbeat; a reader that has left is noticed by it.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
 /// At most this many chunks are queued for a slow reader outside the monitor.
 const CHUNKS: usize = 4;

@@ -93,8 +93,7 @@ fn flag(out: &mut Vec<u8>, before: &str, value: bool) {
 
 fn number(out: &mut Vec<u8>, before: &str, value: impl std::fmt::Display) {
     piece(out, before);
-    // a vector takes all
-    write!(out, "{value}").unwrap_or_default();
+    write!(out, "{value}").expect("a vector takes all");
 }
 
 /// A text in quotes. Nearly none has anything to escape; what has is left to serde.
@@ -105,7 +104,7 @@ fn member(out: &mut Vec<u8>, before: &str, text: &str) {
         piece(out, text);
         piece(out, "\"");
     } else {
-        serde_json::to_writer(out, text).unwrap_or_default();
+        serde_json::to_writer(out, text).expect("a vector takes all");
     }
 }
 

@@ -26,7 +26,7 @@ pub fn logs(bytes: &[u8]) {
         let path = format!("own/alloc/logs/{name}");
         if kind & 0x40 != 0 {
             // one name may come twice
-            symlink(dir.path().join("secret"), dir.path().join(&path)).unwrap_or_default();
+            let _ = symlink(dir.path().join("secret"), dir.path().join(&path));
         } else if !dir.path().join(&path).is_symlink() {
             dir.write(&path, vec![b'x'; usize::from(size)]);
             most += usize::from(size);

@@ -42,7 +42,7 @@ pub enum DefaultValue {
 /// What a key holds. A setter's `Err` is a sentence on why the value is refused.
 pub enum KeyType {
     Text(fn(&mut Config, &str) -> Result<(), String>),
-    /// Upstream's rule: a later file can only switch it on.
+    /// Nomad's rule: a later file can only switch it on.
     Bool(fn(&mut Config)),
     /// Both ways, whatever was said before.
     Switch(fn(&mut Config, bool)),

@@ -9,7 +9,7 @@ use super::server::SERVER;
 use super::telemetry::TELEMETRY;
 use super::{AMOUNT, COUNT_OR_ZERO, ConfigKey, KeyType, PORT, key, no_effect, not_built};
 
-/// Why what servers need among themselves does nothing yet.
+/// Why keys for the traffic between servers have no effect yet.
 const CLUSTER: &str = "a region has one server; it is bound when there are several";
 const HASHICORP: &str = "drover does not work with it";
 
