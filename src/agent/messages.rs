@@ -1,13 +1,13 @@
 //! What reaches the threads of the two brains. Neither loop knows the other: both know these messages.
 
-use super::http_service::PendingWrite;
+use super::http_service::server_call::ServerCall;
 use ::io::client_rpc::GrantRequest;
 use ::io::keeper_connection::KeeperNotice;
 use async_channel::Sender;
 
 pub enum ServerMessage {
     Input(server::effects::Input),
-    Write(PendingWrite),
+    Call(ServerCall),
     /// Answered: the thread is alive.
     Ping(Sender<()>),
     Stop,

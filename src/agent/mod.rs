@@ -33,7 +33,8 @@ use async_channel::{Receiver, Sender};
 use client_loop::{ClientChannels, ClientLoop};
 use config::{Config, Loaded};
 use data_dir::DataDir;
-use http_service::{HttpService, HttpServiceParts, PendingWrite};
+use http_service::server_call::ServerCall;
+use http_service::{HttpService, HttpServiceParts};
 use logging::Logging;
 use messages::{ClientMessage, ServerMessage};
 use model::time::Span;
@@ -146,7 +147,7 @@ impl Agent {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
         });
-        executor::spawn(&executor, forward(to_forward, server_inbox.clone(), ServerMessage::Write)).detach();
+        executor::spawn(&executor, forward(to_forward, server_inbox.clone(), ServerMessage::Call)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
         executor::spawn(&executor, forward(to_brain, client_inbox.clone(), ClientMessage::Question)).detach();
         let places = client_rpc::NodeDirs {
@@ -158,12 +159,12 @@ impl Agent {
 
         let keeper = connect_keeper(&executor, &dir, keeper_start_mode(&config)?, client_inbox.clone());
         let (send_end, ended) = async_channel::bounded(2);
-        let (work, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
+        let (workers, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
         let reservations = Arc::default();
         let mut threads =
             start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
-        let (to_node, workers, service_of_loop) = (client_inbox.clone(), work, service.clone());
-        let channels = ServerChannels { to_node, workers, reservations, service: service_of_loop };
+        let (to_self, to_node, served) = (server_inbox.clone(), client_inbox.clone(), service.clone());
+        let channels = ServerChannels { to_self, to_node, workers, reservations, service: served };
         let server = ServerLoop::new(opened, channels);
         threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&to_server))?);
 
@@ -311,7 +312,7 @@ impl Agent {
         let input = client::effects::Input::Shutdown { kill_tasks };
         let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
         let done = async {
-            // a full inbox is waited for; a closed one is of a client that has ended, which is heard of below
+            // waits for room; a client that has ended is heard of below
             let _ = self.client_inbox.send(ClientMessage::Input(input)).await;
             while let Ok((brain, result)) = self.ended.recv().await {
                 if brain == Brain::Client {
@@ -340,7 +341,6 @@ impl Agent {
     /// A `-dev` agent takes its keeper with it.
     async fn end_keeper(&self) {
         let shutdown = KeeperCommand::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
-        // whether it was told shows in whether it goes
         let _ = self.keeper.try_send(shutdown);
         let gone = async {
             while keeper_connection::answers(self.dir.root()) {
@@ -384,7 +384,7 @@ fn http_service(
     dir: &DataDir,
     agent: AgentInfo,
     reader: Reader,
-    (asks, calls): (Sender<PendingWrite>, Sender<client_rpc::RpcCall>),
+    (asks, calls): (Sender<ServerCall>, Sender<client_rpc::RpcCall>),
     logging: &Logging,
 ) -> Result<Arc<HttpService>, String> {
     Ok(Arc::new(HttpService::new(HttpServiceParts {
@@ -393,7 +393,7 @@ fn http_service(
         reader,
         status: Arc::new(Published::new(ServerStatus::default())),
         client: Arc::new(Published::new(None)),
-        actions: asks,
+        server: asks,
         node: calls,
         plan_job: Arc::new(workers::plan_job),
         explain: Arc::new(workers::explain),
@@ -495,7 +495,6 @@ fn spawn_brain(
 ) -> Result<JoinHandle<()>, String> {
     spawn(&format!("{brain:?}").to_lowercase(), move || {
         let result = body();
-        // nobody listens once the agent ends
         let _ = ended.try_send((brain, result));
     })
 }

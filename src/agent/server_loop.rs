@@ -2,7 +2,8 @@
 //! and opens it again from its disk: what was not durable never happened, and whoever waits is told that nobody knows.
 
 use super::disk_space::DiskSpaceMonitor;
-use super::http_service::{HttpService, PendingWrite, ReplySender};
+use super::http_service::HttpService;
+use super::http_service::server_call::{ForwardResult, ReplySender, ServerCall, WriteResult};
 use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
 use super::workers::SharedReservations;
@@ -21,10 +22,13 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wire::http::{ForwardedResponse, Request};
 use wire::rpc::Peer;
 
 /// Where the server's effects go.
 pub struct ServerChannels {
+    /// Back to this loop.
+    pub to_self: Sender<ServerMessage>,
     pub to_node: Sender<ClientMessage>,
     pub workers: Sender<ScheduleTask>,
     pub reservations: Arc<SharedReservations>,
@@ -55,10 +59,17 @@ impl Opened {
     }
 }
 
+/// Who waits for an answer of the brain.
+enum Caller {
+    Write(ReplySender<WriteResult>),
+    ConfirmRead(ReplySender<bool>),
+    Forward(ReplySender<ForwardResult>),
+}
+
 pub struct ServerLoop {
     opened: Opened,
     channels: ServerChannels,
-    waiting: BTreeMap<u64, ReplySender>,
+    waiting: BTreeMap<u64, Caller>,
     next_token: u64,
     reopenings: u32,
     /// For the next turn, which is due at once.
@@ -89,7 +100,7 @@ impl ServerLoop {
             for message in messages {
                 match message {
                     ServerMessage::Input(input) => inputs.push(input),
-                    ServerMessage::Write(ask) => inputs.push(self.register(ask)),
+                    ServerMessage::Call(call) => inputs.push(self.register(call)),
                     ServerMessage::Ping(answer) => answer.try_send(()).unwrap_or_default(),
                     ServerMessage::Stop => stop = true,
                 }
@@ -111,10 +122,18 @@ impl ServerLoop {
         self.opened.server.next_deadline().into_iter().chain(self.opened.space.deadline()).min()
     }
 
-    fn register(&mut self, ask: PendingWrite) -> Input {
+    fn register(&mut self, call: ServerCall) -> Input {
         self.next_token += 1;
-        self.waiting.insert(self.next_token, ask.reply);
-        Input::Request { token: self.next_token, action: ask.action }
+        let token = self.next_token;
+        let (caller, input) = match call {
+            ServerCall::Write(action, reply) => (Caller::Write(reply), Input::Request { token, action }),
+            ServerCall::ConfirmRead(reply) => (Caller::ConfirmRead(reply), Input::Read { token }),
+            ServerCall::Forward(request, reply) => {
+                (Caller::Forward(reply), Input::Forward { token, request })
+            }
+        };
+        self.waiting.insert(token, caller);
+        input
     }
 
     fn execute(&mut self, turn: Turn) {
@@ -142,14 +161,35 @@ impl ServerLoop {
                 // the only server of its region has nobody else to talk to
                 Effect::Send { to: Peer::Server(_), .. } => {}
                 Effect::Reply { token, result } => {
-                    if let Some(reply) = self.waiting.remove(&token) {
+                    if let Some(Caller::Write(reply)) = self.waiting.remove(&token) {
                         reply.send(result);
                     }
                 }
+                Effect::ReadConfirmed { token, confirmed } => {
+                    if let Some(Caller::ConfirmRead(reply)) = self.waiting.remove(&token) {
+                        reply.send(confirmed);
+                    }
+                }
+                Effect::Forwarded { token, result } => {
+                    if let Some(Caller::Forward(reply)) = self.waiting.remove(&token) {
+                        reply.send(result);
+                    }
+                }
+                Effect::Serve { serving, request } => self.serve(serving, request),
                 Effect::MakeSigningKey => self.make_signing_key(),
                 Effect::Schedule(task) => inbox::send_or_drop(&self.channels.workers, "an evaluation", *task),
             }
         }
+    }
+
+    /// A request of another server's user is answered as this one's own are.
+    fn serve(&self, serving: u64, request: Box<Request>) {
+        let (service, to_self) = (self.channels.service.clone(), self.channels.to_self.clone());
+        self.channels.service.spawn(async move {
+            let response = service.serve(&request).await.map(ForwardedResponse::from);
+            // nobody is left to be told once the loop has ended
+            let _ = to_self.send(ServerMessage::Input(Input::Served { serving, response })).await;
+        });
     }
 
     /// Without randomness there is no key: the next leader asks again.

@@ -34,7 +34,7 @@ pub fn wait(call: &Call<'_>, index: u64, keys: Vec<WatchKey>, seen: u64) -> Opti
         return None;
     }
     let until = call.state.query_until.unwrap_or_else(|| deadline(call));
-    let state = WaitState { query_until: Some(until), ..WaitState::default() };
+    let state = WaitState { query_until: Some(until), leader_until: None, ..call.state };
     (call.ctx.now < until).then_some(Wait { keys, seen, wake_at: until, state })
 }
 
@@ -54,18 +54,24 @@ pub fn with_index(call: &Call<'_>, response: Response, index: u64) -> Response {
 pub struct IndexHeaders {
     pub index: u64,
     pub known_leader: bool,
+    /// How long the server that answers has not heard of its leader.
+    pub last_contact: Span,
 }
 
 impl IndexHeaders {
     pub fn new(call: &Call<'_>, index: u64) -> IndexHeaders {
-        IndexHeaders { index: index.max(1), known_leader: call.ctx.status.leader.is_some() }
+        let status = call.ctx.status;
+        // what was confirmed a moment ago is as new as the leader's
+        let heard = status.last_contact.filter(|_| !call.state.confirmed);
+        let last_contact = heard.map_or(Span::ZERO, |at| call.ctx.now.since(at));
+        IndexHeaders { index: index.max(1), known_leader: status.leader.is_some(), last_contact }
     }
 
     pub fn on(self, response: Response) -> Response {
         response
             .with("X-Nomad-Index", self.index)
             .with("X-Nomad-KnownLeader", self.known_leader)
-            .with("X-Nomad-LastContact", 0)
+            .with("X-Nomad-LastContact", self.last_contact.as_nanos() / 1_000_000)
     }
 }
 

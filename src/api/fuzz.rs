@@ -2,7 +2,6 @@
 
 use super::agent::{AgentInfo, ClientReport};
 use super::filter::{Filter, OmitEmpty};
-use super::request::{Method, Request};
 use super::response::Response;
 use super::shape::job::JobShape;
 use super::{RequestContext, RouteOutcome, WaitState, route};
@@ -16,6 +15,7 @@ use state::samples::{
     AT, Region, alloc, eval, eval_id, namespace, node_id, place, register, report, spec, submit,
 };
 use wire::command::Command;
+use wire::http::{Method, Request};
 use wire::metrics::MetricsSnapshot;
 use wire::record;
 use wire::status::ServerStatus;

@@ -6,6 +6,7 @@
 
 pub mod agent;
 mod blocking;
+mod consistency;
 pub mod cors;
 pub mod events;
 pub mod filter;
@@ -33,23 +34,23 @@ use events::Subscription;
 use host::HostRequest;
 use metrics::MetricsReport;
 use model::cron::Zones;
-use model::time::{Mono, Span};
+use model::time::Mono;
 use monitor::MonitorRequest;
 use presentation::{Form, Presentation};
 use query::Query;
-use request::{Method, Request};
 use response::Response;
 use routes::job::plan::JobPlanResponder;
 use routes::job::{self, dispatch, versions};
 use routes::why::WhyResponder;
-use routes::{Handler, LeaderRule, Namespaces, RouteKind};
+use routes::{Handler, Namespaces, RouteKind};
 use routes::{alloc, deployment, eval, namespace, node, scheduler_config};
 use state::store::Reader;
 use state::view::View;
 use watch::WatchKey;
 use wire::client_rpc::ClientRequest;
+use wire::http::{Method, Request};
 use wire::job_plan::JobPlanRequest;
-use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
+use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::status::ServerStatus;
 use wire::why::Subject;
 
@@ -79,6 +80,11 @@ pub enum RouteOutcome {
     Explain(Subject, WhyResponder),
     /// Nothing to tell yet: ask again, with `state`, once a key changed past `seen` or `wake_at` has come.
     Wait(Wait),
+    /// Another server is to answer: give the request to the leader. If nobody leads, wait and ask again.
+    Forward(Wait),
+    /// First this server has to have applied all that was acknowledged before: then ask again with `WaitState::confirmed`. If that
+    /// cannot be found out, wait and ask again.
+    ConfirmRead(Wait),
     /// A stream of events.
     Events(Subscription),
     /// To be completed by what the machine says.
@@ -120,8 +126,16 @@ pub struct Wait {
 pub struct WaitState {
     /// When a blocking query is answered with what there is.
     query_until: Option<Mono>,
-    /// When a read is refused for want of a leader.
+    /// When a request is refused for want of a leader.
     leader_until: Option<Mono>,
+    /// The state holds all that was acknowledged before the request came.
+    confirmed: bool,
+}
+
+impl WaitState {
+    pub fn confirmed(self) -> WaitState {
+        WaitState { confirmed: true, ..self }
+    }
 }
 
 /// How the servers' answer to an action becomes a response.
@@ -185,15 +199,6 @@ impl WriteResponder {
     }
 }
 
-/// How long a read waits for a leader (http-api.md 0.6.5, server.md 5), and how often it looks.
-const LEADER_WAIT: Span = Span::seconds(5);
-const LEADER_POLL_INTERVAL: Span = Span::millis(100);
-
-/// The sentence for want of a leader.
-fn no_leader() -> &'static str {
-    "No cluster leader"
-}
-
 /// One step of a request. Called again, with the `state` of the `Wait`, when the wait is over.
 pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> RouteOutcome {
     match step(request, ctx, state) {
@@ -209,17 +214,17 @@ pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> R
 /// about each object of a list, as JSON, however large the objects are.
 pub fn may_take_long(request: &Request) -> bool {
     let filters = |(name, text): &(String, String)| name == "filter" && !text.is_empty();
-    request.parameters().is_ok_and(|asked| asked.iter().any(filters))
+    request::parameters(request).is_ok_and(|asked| asked.iter().any(filters))
 }
 
 fn step(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> Result<RouteOutcome, Response> {
     let bad = |why: request::BadTarget| Response::text(400, why.to_string());
-    let found = routes::find(&request.decoded_path().map_err(bad)?, request.method)?;
+    let found = routes::find(&request::decoded_path(request).map_err(bad)?, request.method)?;
     let route = found.route;
     if let Handler::NotBuilt(name) = route.handler {
         return Err(Response::not_supported(name));
     }
-    let parameters = request.parameters().map_err(bad)?;
+    let parameters = request::parameters(request).map_err(bad)?;
     if route.kind == RouteKind::EventStream {
         events::check_index(&parameters)?;
     }
@@ -228,31 +233,10 @@ fn step(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> Result
     if query.filter.is_some() && route.kind != RouteKind::List {
         return Err(Response::text(400, "a filter is for lists: this request has none to choose from"));
     }
-    if route.leader == LeaderRule::Needed
-        && let Some(wait) = await_leader(&query, ctx, state)?
-    {
-        return Ok(RouteOutcome::Wait(wait));
+    if let Some(first) = consistency::before_answer(route.leader, &query, ctx, state)? {
+        return Ok(first);
     }
     found.answer(&Call { request, query, ctx, state, namespaces: route.namespaces })
-}
-
-/// Reads are consistent unless the caller takes stale ones: without a leader that has applied what came before it, they
-/// wait a little, then are refused.
-fn await_leader(query: &Query, ctx: &RequestContext<'_>, state: WaitState) -> Result<Option<Wait>, Response> {
-    if query.stale || (ctx.status.leader.is_some() && ctx.status.ready) {
-        return Ok(None);
-    }
-    let until = state.leader_until.unwrap_or(ctx.now.after(LEADER_WAIT));
-    if ctx.now < until {
-        let state = WaitState { leader_until: Some(until), ..state };
-        let wake_at = ctx.now.after(LEADER_POLL_INTERVAL).min(until);
-        return Ok(Some(Wait { keys: vec![], seen: 0, wake_at, state }));
-    }
-    let why = match ctx.status.leader {
-        None => no_leader(),
-        Some(_) => "Not ready to serve consistent reads",
-    };
-    Err(Refusal::new(RefusalKind::Unavailable, why).into())
 }
 
 /// A request on its way to its answer.

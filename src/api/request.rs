@@ -1,33 +1,10 @@
-//! A request as a value: what a socket said, with nothing of the socket left.
+//! Takes paths and queries of requests apart, safely: percent-encoding is undone once, what is no UTF-8 or holds a NUL is
+//! refused, and the number of parameters is bounded.
 //!
-//! Refuses to know: routes and their meaning. Its work is to take paths and queries apart safely: percent-encoding is
-//! undone once, what is no UTF-8 or holds a NUL is refused, and the number of parameters is bounded.
+//! Refuses to know: routes and their meaning.
 
 use std::fmt;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    Get,
-    Put,
-    Post,
-    Delete,
-    Head,
-    Options,
-    /// Any other: no route takes it.
-    Other,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Request {
-    pub method: Method,
-    /// As it came: still percent-encoded, without the query.
-    pub path: String,
-    /// As it came, without the question mark.
-    pub query: String,
-    pub body: Vec<u8>,
-    /// Who asks offers to go on by websocket.
-    pub websocket: bool,
-}
+use wire::http::Request;
 
 /// How long a body may be, in bytes. Longer ones are refused before they are read.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
@@ -63,29 +40,27 @@ impl fmt::Display for BadTarget {
 /// Stands in a decoded path for a slash that was escaped, which is part of a name: no decoded path holds a NUL otherwise.
 pub const SLASH_OF_A_NAME: &str = "\0";
 
-impl Request {
-    /// The path, decoded; slashes that were escaped are `SLASH_OF_A_NAME`.
-    pub fn decoded_path(&self) -> Result<String, BadTarget> {
-        if self.path.len() + self.query.len() > MAX_TARGET_BYTES {
-            return Err(BadTarget::TooLong);
-        }
-        let part = |part: &str| Ok(decode(part, false)?.replace('/', SLASH_OF_A_NAME));
-        let parts: Vec<String> = self.path.split('/').map(part).collect::<Result<_, BadTarget>>()?;
-        Ok(parts.join("/"))
+/// The path, decoded; slashes that were escaped are `SLASH_OF_A_NAME`.
+pub fn decoded_path(request: &Request) -> Result<String, BadTarget> {
+    if request.path.len() + request.query.len() > MAX_TARGET_BYTES {
+        return Err(BadTarget::TooLong);
     }
+    let part = |part: &str| Ok(decode(part, false)?.replace('/', SLASH_OF_A_NAME));
+    let parts: Vec<String> = request.path.split('/').map(part).collect::<Result<_, BadTarget>>()?;
+    Ok(parts.join("/"))
+}
 
-    /// The query's parameters in their order, decoded.
-    pub fn parameters(&self) -> Result<Vec<(String, String)>, BadTarget> {
-        let mut parameters = Vec::new();
-        for pair in self.query.split('&').filter(|p| !p.is_empty()) {
-            if parameters.len() == MAX_PARAMETERS {
-                return Err(BadTarget::TooManyParameters);
-            }
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            parameters.push((decode(key, true)?, decode(value, true)?));
+/// The query's parameters in their order, decoded.
+pub fn parameters(request: &Request) -> Result<Vec<(String, String)>, BadTarget> {
+    let mut parameters = Vec::new();
+    for pair in request.query.split('&').filter(|p| !p.is_empty()) {
+        if parameters.len() == MAX_PARAMETERS {
+            return Err(BadTarget::TooManyParameters);
         }
-        Ok(parameters)
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        parameters.push((decode(key, true)?, decode(value, true)?));
     }
+    Ok(parameters)
 }
 
 /// Undoes percent-encoding, once. In a query, `+` is a space.
@@ -115,6 +90,7 @@ fn hex(b: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::http::Method;
 
     #[test]
     fn escapes_are_undone_once() {
@@ -145,10 +121,11 @@ mod tests {
             websocket: false,
         };
         assert_eq!(
-            request("a=1&b&&c=x%20y=z".into()).parameters(),
+            parameters(&request("a=1&b&&c=x%20y=z".into())),
             Ok(vec![("a".into(), "1".into()), ("b".into(), String::new()), ("c".into(), "x y=z".into())])
         );
-        assert_eq!(request("a&".repeat(MAX_PARAMETERS + 1)).parameters(), Err(BadTarget::TooManyParameters));
-        assert_eq!(request("a".repeat(MAX_TARGET_BYTES)).decoded_path(), Err(BadTarget::TooLong));
+        let many = request("a&".repeat(MAX_PARAMETERS + 1));
+        assert_eq!(parameters(&many), Err(BadTarget::TooManyParameters));
+        assert_eq!(decoded_path(&request("a".repeat(MAX_TARGET_BYTES))), Err(BadTarget::TooLong));
     }
 }

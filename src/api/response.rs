@@ -5,12 +5,14 @@
 use super::indent::indented;
 use serde::Serialize;
 use state::fault::Fault;
+use std::borrow::Cow;
+use wire::http::ForwardedResponse;
 use wire::request::{Refusal, RefusalKind};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(Cow<'static, str>, String)>,
     pub body: Vec<u8>,
 }
 
@@ -21,10 +23,7 @@ impl Response {
     /// 200 with JSON. `pretty` indents by four spaces and ends the line.
     pub fn json<T: Serialize>(value: &T, pretty: bool) -> Response {
         match encode(value, pretty) {
-            Ok(body) => {
-                let headers = vec![("Content-Type", "application/json".to_string())];
-                Response { status: 200, headers, body }
-            }
+            Ok(body) => Response { status: 200, headers: content_type("application/json"), body },
             Err(why) => Response::text(500, format!("the answer could not be written as JSON: {why}")),
         }
     }
@@ -39,12 +38,12 @@ impl Response {
             write(&mut body, element);
         }
         body.push(b']');
-        Response { status: 200, headers: vec![("Content-Type", "application/json".to_string())], body }
+        Response { status: 200, headers: content_type("application/json"), body }
     }
 
     /// Plain text: how every error is told, and every empty answer.
     pub fn text(status: u16, body: impl Into<String>) -> Response {
-        let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_string())];
+        let headers = content_type("text/plain; charset=utf-8");
         Response { status, headers, body: body.into().into_bytes() }
     }
 
@@ -57,7 +56,7 @@ impl Response {
     }
 
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Response {
-        self.headers.push((name, value.to_string()));
+        self.headers.push((name.into(), value.to_string()));
         self
     }
 
@@ -71,6 +70,10 @@ impl Response {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
+}
+
+pub fn content_type(value: &str) -> Vec<(Cow<'static, str>, String)> {
+    vec![("Content-Type".into(), value.to_string())]
 }
 
 fn encode<T: Serialize>(value: &T, pretty: bool) -> Result<Vec<u8>, serde_json::Error> {
@@ -98,6 +101,20 @@ impl From<Refusal> for Response {
             RefusalKind::Busy | RefusalKind::Unavailable => response.with("Retry-After", RETRY_AFTER_SECONDS),
             _ => response,
         }
+    }
+}
+
+impl From<ForwardedResponse> for Response {
+    fn from(ForwardedResponse { status, headers, body }: ForwardedResponse) -> Response {
+        let headers = headers.into_iter().map(|(name, value)| (name.into(), value)).collect();
+        Response { status, headers, body }
+    }
+}
+
+impl From<Response> for ForwardedResponse {
+    fn from(Response { status, headers, body }: Response) -> ForwardedResponse {
+        let headers = headers.into_iter().map(|(name, value)| (name.into_owned(), value)).collect();
+        ForwardedResponse { status, headers, body }
     }
 }
 

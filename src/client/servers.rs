@@ -23,8 +23,6 @@ const REQUEST_TIMEOUT: Span = Span::seconds(5);
 const WATCH_TIMEOUT: Span = Span(WATCH_HOLD.0 + REQUEST_TIMEOUT.0);
 /// For this long after a first failure a request is repeated quickly: an election takes about that time.
 const FAST_RETRY_WINDOW: Span = Span::seconds(5);
-/// More servers than any region has.
-const MAX_SERVERS: usize = 64;
 /// How long servers that know less than they did before are asked again.
 const STALE_SERVER_TIMEOUT: Span = Span::minutes(1);
 /// What the servers give a node beyond its TTL (server.md 6).
@@ -170,10 +168,10 @@ impl Servers {
         self.slots[kind as usize].in_flight = None;
         let mut server_updates = Vec::new();
         match reply {
-            NodeReply::NotLeader { leader } => self.fail(kind, true, leader, now, config, random),
+            NodeReply::NoLeader => self.await_leader(kind, now, random),
             NodeReply::Refused { message } => {
                 self.trouble = Some(message);
-                self.fail(kind, false, None, now, config, random);
+                self.fail(kind, false, now, config, random);
             }
             NodeReply::UnknownNode => {
                 self.registered = false;
@@ -231,7 +229,7 @@ impl Servers {
             }
             (kind, _) => {
                 self.trouble = Some("a server answered something else than it was asked".into());
-                self.fail(kind, true, None, now, config, random);
+                self.fail(kind, true, now, config, random);
             }
         }
     }
@@ -326,7 +324,7 @@ impl Servers {
             let slot = self.slots[kind as usize];
             if slot.in_flight.is_some_and(|f| f.deadline <= now) {
                 self.slots[kind as usize].in_flight = None;
-                self.fail(kind, true, None, now, config, random);
+                self.fail(kind, true, now, config, random);
                 // The stream may be lost, and the watch with it.
                 self.slots[RequestKind::Watch as usize].in_flight = None;
                 if kind == RequestKind::Report {
@@ -398,21 +396,25 @@ impl Servers {
         effects.push(Effect::Send { to: Peer::Server(to), bytes });
     }
 
+    /// The server that this node is connected to has no leader to relay to. An election is short, and whoever is asked meanwhile
+    /// says the same: others are asked only when this one has none for longer.
+    fn await_leader(&mut self, kind: RequestKind, now: Mono, random: &mut Stream) {
+        let since = *self.slots[kind as usize].failing.get_or_insert(now);
+        let is_election = now.since(since) < FAST_RETRY_WINDOW;
+        let (least, most) = if is_election { (250, 500) } else { (1_000, 3_000) };
+        if !is_election {
+            self.switch_server();
+        }
+        self.slots[kind as usize].due =
+            now.after(random.span_between(Span::millis(least), Span::millis(most)));
+    }
+
     /// Turns to another server and decides when to try again. `hold`: the failure may pass soon, as an election does.
-    fn fail(
-        &mut self,
-        kind: RequestKind,
-        hold: bool,
-        leader: Option<u64>,
-        now: Mono,
-        config: &Config,
-        random: &mut Stream,
-    ) {
-        self.switch_server(leader);
+    fn fail(&mut self, kind: RequestKind, hold: bool, now: Mono, config: &Config, random: &mut Stream) {
+        self.switch_server();
         let failing = self.slots[kind as usize].failing;
         let (since, due) = match failing {
             _ if !hold => (None, now.after(self.backoff(kind, now, config, random))),
-            None if leader.is_some() => (Some(now), now),
             Some(since) if now.since(since) >= FAST_RETRY_WINDOW => {
                 (None, now.after(self.backoff(kind, now, config, random)))
             }
@@ -424,15 +426,8 @@ impl Servers {
         (slot.failing, slot.due) = (since, due);
     }
 
-    fn switch_server(&mut self, leader: Option<u64>) {
-        match leader.map(|id| (id, self.list.iter().position(|s| *s == id))) {
-            Some((_, Some(at))) => self.at = at,
-            Some((id, None)) if self.list.len() < MAX_SERVERS => {
-                self.list.push(id);
-                self.at = self.list.len() - 1;
-            }
-            _ => self.at = (self.at + 1).checked_rem(self.list.len()).unwrap_or(0),
-        }
+    fn switch_server(&mut self) {
+        self.at = (self.at + 1).checked_rem(self.list.len()).unwrap_or(0);
         // A watch is held for minutes: none is left with a server that may be gone.
         let current = self.list.get(self.at).copied();
         self.slots[RequestKind::Watch as usize].in_flight.take_if(|f| Some(f.to) != current);

@@ -18,6 +18,7 @@ use wire::command::Command;
 use wire::frame::{self, Body, Frame};
 use wire::request::{Refusal, RefusalKind, WriteReply};
 use wire::rpc::{NodeReply, Peer};
+use wire::server_rpc::ServerReply;
 
 pub struct Context<'a> {
     pub config: &'a Config,
@@ -55,8 +56,12 @@ impl Context<'_> {
     }
 
     pub fn answer(&mut self, asker: Asker, reply: NodeReply) {
-        let bytes = frame::encode(&Frame { request: asker.request, body: Body::Reply(reply) });
-        self.send(asker.peer, bytes);
+        let Asker { node, request, via } = asker;
+        let (to, body) = match via {
+            None => (Peer::Node(node), Body::Reply(reply)),
+            Some(server) => (Peer::Server(server), Body::ServerReply(ServerReply::Node { node, reply })),
+        };
+        self.send(to, frame::encode(&Frame { request, body }));
     }
 
     pub fn send(&mut self, to: Peer, bytes: Vec<u8>) {

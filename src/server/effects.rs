@@ -6,6 +6,7 @@ use model::key::Seed;
 use model::plan::Decision;
 use model::time::Wall;
 use scheduler::Attempt;
+use wire::http::{ForwardedResponse, Request};
 use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::rpc::Peer;
 
@@ -19,6 +20,24 @@ pub enum Input {
     Request {
         token: u64,
         action: WriteRequest,
+    },
+    /// Answered by exactly one `Effect::ReadConfirmed` with the same token.
+    Read {
+        token: u64,
+    },
+    /// A user's request that the leader has to answer. Answered by exactly one `Effect::Forwarded` with the same token.
+    Forward {
+        token: u64,
+        request: Box<Request>,
+    },
+    /// The answer to `Effect::Serve`. `None`: this server did not lead any more, and nothing was done.
+    Served {
+        serving: u64,
+        response: Option<ForwardedResponse>,
+    },
+    /// The connection to a server is gone: what was under way on it will not be answered.
+    LinkDown {
+        peer: u64,
     },
     /// A scheduler worker's answer to `Effect::Schedule`. `Err`: it failed or panicked, and why.
     Planned {
@@ -47,10 +66,34 @@ pub enum Effect {
         token: u64,
         result: Result<WriteReply, Refusal>,
     },
+    /// Whether the state holds all that was acknowledged before the read was asked for; if not, that could not be found out.
+    ReadConfirmed {
+        token: u64,
+        confirmed: bool,
+    },
+    Forwarded {
+        token: u64,
+        result: Result<ForwardedResponse, ForwardFailure>,
+    },
+    /// To be answered as a user's request, by this server, which leads: `Input::Served` has the answer.
+    Serve {
+        serving: u64,
+        request: Box<Request>,
+    },
     /// To be given to a scheduler worker, with a view of the state at `min_index` or later.
     Schedule(Box<ScheduleTask>),
     /// The region has no signing key, and no brain makes secrets: one is wanted as an input.
     MakeSigningKey,
+}
+
+/// Why a forwarded request has no answer of the leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardFailure {
+    /// Nobody who led was reached: nothing was done, and it may be tried again.
+    NotDone,
+    Refused(Refusal),
+    /// It may have been done, or not.
+    Unknown,
 }
 
 #[derive(Clone, Debug)]

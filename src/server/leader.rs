@@ -74,9 +74,9 @@ impl Leader {
         Ok(leader)
     }
 
-    /// Who is known only to its parts is told that this server does not lead any more. `leader`: who does.
-    pub fn step_down(self, leader: Option<u64>, cx: &mut Context<'_>) {
-        self.nodes.step_down(leader, cx);
+    /// Who is known only to its parts is told that this server does not lead any more.
+    pub fn step_down(self, cx: &mut Context<'_>) {
+        self.nodes.step_down(cx);
     }
 
     /// What is due before anything comes in.
@@ -121,7 +121,7 @@ impl Leader {
             }
             NodeRequest::Watch { node, secret, since } => {
                 if authentic(asker, node, secret, &view, cx)?.is_some() {
-                    self.nodes.watch(node, asker, since, cx.now);
+                    self.nodes.watch(asker, since, cx.now);
                 }
             }
             NodeRequest::Fetch { node, secret, allocs } => {

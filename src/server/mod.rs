@@ -17,6 +17,8 @@ mod drainer;
 pub mod effects;
 mod eval_deletion;
 mod evals;
+mod forwarding;
+mod frames;
 mod garbage;
 pub mod heartbeat;
 mod ids;
@@ -25,12 +27,14 @@ mod inspection;
 pub mod job_plan;
 mod keys;
 mod leader;
+mod leadership;
 mod metrics;
 mod nodes;
 mod outbox;
 mod pending;
 mod periodic;
 mod plans;
+mod reads;
 mod replica;
 mod reports;
 pub mod reservations;
@@ -46,6 +50,7 @@ pub mod worker;
 use clock::WallClock;
 use context::Context;
 use effects::{Effect, Input};
+use forwarding::Forwarding;
 use heartbeat::HeartbeatRules;
 use ids::Ids;
 use leader::Leader;
@@ -55,7 +60,8 @@ use model::garbage::GarbageRules;
 use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now};
 use outbox::{Outbox, Proposal};
-use pending::{Asker, MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
+use pending::{MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
+use reads::Reads;
 use replica::{Applied, Replica, StepOutcome};
 use reservations::ReservationChange;
 use state::fault::Fault;
@@ -65,7 +71,7 @@ use wire::command::Command;
 use wire::event::Events;
 use wire::frame::{self, Body, Frame};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
-use wire::rpc::{NodeReply, NodeRequest, Peer};
+use wire::rpc::{NodeReply, Peer};
 use wire::status::ServerStatus;
 
 const NO_LEADER: &str = "No cluster leader";
@@ -96,6 +102,8 @@ pub struct Server {
     /// Leads, and has applied everything from before.
     leader: Option<Leader>,
     pending: PendingEntries,
+    reads: Reads,
+    forwarding: Forwarding,
     outbox: Outbox,
     metrics: Metrics,
     ids: Ids,
@@ -125,6 +133,8 @@ impl Server {
             replica: Replica::open(raft, &config.founders, store, recovered)?,
             leader: None,
             pending: PendingEntries::default(),
+            reads: Reads::default(),
+            forwarding: Forwarding::new(seed),
             outbox: Outbox::default(),
             metrics: Metrics::default(),
             ids: Ids::new(seed),
@@ -144,6 +154,7 @@ impl Server {
         self.replica.tick(now.mono);
         let had_inputs = !inputs.is_empty();
         self.with_leader(now.mono, Leader::expire)?;
+        self.with_forwarding(now.mono, Forwarding::expire);
         for input in inputs {
             self.input(input, now.mono)?;
         }
@@ -192,10 +203,27 @@ impl Server {
         leader.map_or(Ok(()), |leader| work(leader, &mut cx))
     }
 
+    /// Apart, so that its parts may ask for what a context holds.
+    fn with_forwarding(&mut self, now: Mono, work: impl FnOnce(&mut Forwarding, &mut Context<'_>)) {
+        let mut forwarding = std::mem::take(&mut self.forwarding);
+        let (_, mut cx) = self.split(now);
+        work(&mut forwarding, &mut cx);
+        self.forwarding = forwarding;
+    }
+
     fn input(&mut self, input: Input, now: Mono) -> Result<(), Fault> {
         match input {
             Input::Frame { from, bytes } => return self.frame(from, &bytes, now),
             Input::Request { token, action } => return self.request(token, action, now),
+            Input::Read { token } => self.read(token, now),
+            Input::Forward { token, request } => {
+                let leader = self.other_leader();
+                self.with_forwarding(now, |all, cx| all.forward(token, request, leader, cx));
+            }
+            Input::Served { serving, response } => {
+                self.with_forwarding(now, |all, cx| all.served(serving, response, cx));
+            }
+            Input::LinkDown { peer } => self.with_forwarding(now, |all, cx| all.link_down(peer, cx)),
             Input::Planned { eval, token, result } => {
                 let (leader, mut cx) = self.split(now);
                 match leader {
@@ -211,38 +239,6 @@ impl Server {
         Ok(())
     }
 
-    fn frame(&mut self, from: Peer, bytes: &[u8], now: Mono) -> Result<(), Fault> {
-        let frame = match frame::decode(bytes) {
-            Ok(frame) => frame,
-            Err(error) => {
-                tracing::warn!(%from, %error, "dropped a frame");
-                return Ok(());
-            }
-        };
-        let asker = Asker { peer: from, request: frame.request };
-        match frame.body {
-            Body::Request(request) => self.node_request(asker, request, now),
-            Body::Raft(message) => {
-                self.replica.receive(from, &message);
-                Ok(())
-            }
-            // servers ask nodes nothing
-            Body::Reply(_) => Ok(()),
-        }
-    }
-
-    fn node_request(&mut self, asker: Asker, request: NodeRequest, now: Mono) -> Result<(), Fault> {
-        let known_leader = self.other_leader();
-        let (leader, mut cx) = self.split(now);
-        match leader {
-            Some(leader) => leader.node_request(asker, request, &mut cx),
-            None => {
-                cx.answer(asker, NodeReply::NotLeader { leader: known_leader });
-                Ok(())
-            }
-        }
-    }
-
     fn request(&mut self, token: u64, action: WriteRequest, now: Mono) -> Result<(), Fault> {
         self.metrics.asked(token, &action);
         let refusal = self.cannot_write();
@@ -253,6 +249,14 @@ impl Server {
             (Some(leader), None) => return leader.request(token, action, &mut cx),
         }
         Ok(())
+    }
+
+    fn read(&mut self, token: u64, now: Mono) {
+        let is_full = self.reads.len() >= MAX_PENDING;
+        if is_full || self.replica.read_index(token).is_err() {
+            let (_, mut cx) = self.split(now);
+            reads::confirm(token, false, &mut cx);
+        }
     }
 
     fn cannot_write(&self) -> Option<Refusal> {
@@ -309,11 +313,10 @@ impl Server {
 
     /// Whoever waits is told that this server does not lead any more, and so what is known of the write.
     fn tell_waiting(&mut self, then: &OnApply, refusal: Refusal, now: Mono) {
-        let leader = self.other_leader();
         let (_, mut cx) = self.split(now);
         match then.waiting() {
             Some(Waiting::User(token)) => cx.reply(token, Err(refusal)),
-            Some(Waiting::Node(asker)) => cx.answer(asker, NodeReply::NotLeader { leader }),
+            Some(Waiting::Node(asker)) => cx.answer(asker, NodeReply::NoLeader),
             None => {}
         }
     }
@@ -326,14 +329,25 @@ impl Server {
         // before what the next leader's entries did is followed
         self.step_down_if_deposed(now);
         let applied = !step.applied.is_empty();
+        let reads = step.reads;
         for entry in step.applied {
             self.follow_entry(entry, now)?;
         }
+        self.serve_reads(reads, now);
         self.abandon_if_deposed(now);
         if applied && self.leader.is_none() && self.replica.leads_its_term() {
             self.become_leader(now)?;
         }
         Ok(())
+    }
+
+    /// Those whose index is applied by now.
+    fn serve_reads(&mut self, answers: Vec<raft::ReadAnswer>, now: Mono) {
+        let mut reads = std::mem::take(&mut self.reads);
+        let (_, mut cx) = self.split(now);
+        reads.take(answers, &mut cx);
+        reads.serve(&mut cx);
+        self.reads = reads;
     }
 
     fn follow_entry(&mut self, Applied { term, outcome }: Applied, now: Mono) -> Result<(), Fault> {
@@ -382,47 +396,6 @@ impl Server {
         Ok(())
     }
 
-    /// This server leads and has applied all that came before.
-    fn become_leader(&mut self, now: Mono) -> Result<(), Fault> {
-        assert!(self.pending.is_empty(), "a new leader has proposed nothing");
-        let term = self.replica.raft().term();
-        let (_, mut cx) = self.split(now);
-        let leader = Leader::new(term, &mut cx)?;
-        self.leader = Some(leader);
-        Ok(())
-    }
-
-    fn step_down_if_deposed(&mut self, now: Mono) {
-        if self.leader.as_ref().is_some_and(|leader| !self.replica.leads(leader.term)) {
-            self.step_down(now);
-        }
-    }
-
-    /// The leader's parts are dropped. What was proposed and is in no log is refused; what is in the log may still turn out
-    /// to be applied in this turn.
-    fn step_down(&mut self, now: Mono) {
-        tracing::info!(target: "nomad", "cluster leadership lost");
-        let next = self.other_leader();
-        let Some(leader) = self.leader.take() else { return };
-        let (_, mut cx) = self.split(now);
-        leader.step_down(next, &mut cx);
-        cx.metrics.step_down();
-        cx.outbox.reservation(ReservationChange::ReleaseAll);
-        for proposal in self.outbox.take_all_proposals() {
-            self.refuse_proposal(proposal.then, raft::ProposalRefused::NotLeader, now);
-        }
-    }
-
-    /// A server that stepped down does not know what becomes of its entries that were not applied yet.
-    fn abandon_if_deposed(&mut self, now: Mono) {
-        if self.leader.is_none() {
-            for then in self.pending.abandon() {
-                self.tell_waiting(&then, unavailable(UNKNOWN), now);
-            }
-        }
-        assert!(self.leader.is_some() || self.pending.is_empty(), "only a leader has entries pending");
-    }
-
     /// The turn is over, and what it led to is about to leave.
     pub fn end_turn(&mut self, now: Mono) {
         self.metrics.end_turn(now);
@@ -437,6 +410,7 @@ impl Server {
         let deadlines = [
             leader.and_then(|leader| leader.next_deadline(space_free, self.clock)),
             self.replica.next_tick(),
+            self.forwarding.next_deadline(),
             self.outbox.next_deadline(),
             self.metrics.next_deadline(),
         ];
@@ -457,6 +431,8 @@ impl Server {
             log: status::log_status(raft),
             ready: self.leader.is_some(),
             voters: raft.voters(),
+            has_peers: self.replica.has_peers(),
+            last_contact: self.replica.last_contact(),
             broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),
             measured: self.metrics.published(),
             storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),

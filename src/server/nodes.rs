@@ -59,10 +59,9 @@ impl Nodes {
     }
 
     /// Who waits to hear of its allocations is to ask the next leader.
-    pub fn step_down(self, leader: Option<u64>, cx: &mut Context<'_>) {
+    pub fn step_down(self, cx: &mut Context<'_>) {
         for watch in self.watches.into_open() {
-            let asker = Asker { peer: watch.peer, request: watch.request };
-            cx.answer(asker, NodeReply::NotLeader { leader });
+            cx.answer(watch.asker, NodeReply::NoLeader);
         }
     }
 
@@ -92,8 +91,8 @@ impl Nodes {
         Ok(())
     }
 
-    pub fn watch(&mut self, node: NodeId, asker: Asker, since: u64, now: Mono) {
-        self.watches.open(node, asker.peer, asker.request, since, now);
+    pub fn watch(&mut self, asker: Asker, since: u64, now: Mono) {
+        self.watches.open(asker, since, now);
     }
 
     /// A heartbeat writes nothing, unless the node was not ready.
@@ -195,8 +194,7 @@ impl Nodes {
             let news: Vec<AllocId> =
                 wanted.iter().filter(|(_, moved)| *moved > watch.since).map(|(id, _)| *id).collect();
             let assignments = fetched(&view, node, &news)?;
-            let asker = Asker { peer: watch.peer, request: watch.request };
-            cx.answer(asker, NodeReply::Allocs(AllocSet { index, wanted, assignments }));
+            cx.answer(watch.asker, NodeReply::Allocs(AllocSet { index, wanted, assignments }));
         }
         Ok(())
     }

@@ -7,16 +7,17 @@ use model::eval::Evaluation;
 use model::id::{DeploymentId, EvalId, EvalToken, NodeId};
 use std::collections::BTreeMap;
 use wire::request::WriteReply;
-use wire::rpc::Peer;
 
 /// Entries that are waited for at the same time; further requests are refused as too many.
 pub const MAX_PENDING: usize = 4096;
 
 /// A node's request: who asked, and under which number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
-    pub peer: Peer,
+    pub node: NodeId,
     pub request: u64,
+    /// The server that the node is connected to, if it is not this one.
+    pub via: Option<u64>,
 }
 
 /// Who is answered.

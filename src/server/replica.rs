@@ -30,6 +30,8 @@ pub struct Replica {
     next_tick: Option<Mono>,
     compacted: u64,
     last_applied_term: u64,
+    /// When the leader that this replica follows was last heard of.
+    last_contact: Option<Mono>,
 }
 
 /// What one durable step led to.
@@ -38,6 +40,8 @@ pub struct StepOutcome {
     pub messages: Vec<raft::Outbound>,
     /// In log order; those that concern raft alone included.
     pub applied: Vec<Applied>,
+    /// Which index each read has to wait for.
+    pub reads: Vec<raft::ReadAnswer>,
 }
 
 /// An entry that is applied.
@@ -86,7 +90,15 @@ impl Replica {
         let compacted = saved.truncated.map_or(0, |(index, _)| index);
         let raft = raft::Node::open(config, saved).map_err(|e| Fault::corrupt(e.to_string()))?;
         let reader = store.reader();
-        Ok(Replica { raft, store, reader, next_tick: None, compacted, last_applied_term: 0 })
+        Ok(Replica {
+            raft,
+            store,
+            reader,
+            next_tick: None,
+            compacted,
+            last_applied_term: 0,
+            last_contact: None,
+        })
     }
 
     /// Time passes for the group. Ticks that were missed do not all come at once: a replica that was paused has heard
@@ -107,7 +119,7 @@ impl Replica {
         self.next_tick
     }
 
-    fn has_peers(&self) -> bool {
+    pub fn has_peers(&self) -> bool {
         let members = self.raft.members();
         members.voters.len() + members.learners.len() > 1
     }
@@ -142,14 +154,26 @@ impl Replica {
     }
 
     /// A raft message from a peer; what is refused is dropped, as if it had been lost on the way.
-    pub fn receive(&mut self, from: Peer, message: &[u8]) {
+    pub fn receive(&mut self, from: Peer, message: &[u8], now: Mono) {
         let Peer::Server(peer) = from else {
             tracing::warn!(%from, "dropped a raft message of no server");
             return;
         };
-        if let Err(e) = self.raft.receive(peer, message) {
-            tracing::warn!(%from, error = %e, "dropped a raft message");
+        match self.raft.receive(peer, message) {
+            Ok(()) if self.raft.leader() == Some(peer) => self.last_contact = Some(now),
+            Ok(()) => {}
+            Err(e) => tracing::warn!(%from, error = %e, "dropped a raft message"),
         }
+    }
+
+    /// `None`: it leads itself, or has not heard of any leader.
+    pub fn last_contact(&self) -> Option<Mono> {
+        self.last_contact.filter(|_| !self.raft.is_leader())
+    }
+
+    /// Asks which index a read has to wait for: a later step has the answer.
+    pub fn read_index(&mut self, token: u64) -> Result<(), raft::ReadRefused> {
+        self.raft.read_index(token)
     }
 
     pub fn has_work(&self) -> bool {
@@ -187,7 +211,7 @@ impl Replica {
             assert!(last.term >= self.last_applied_term, "terms in the log only grow");
             self.last_applied_term = last.term;
         }
-        Ok(Some(StepOutcome { messages, applied }))
+        Ok(Some(StepOutcome { messages, applied, reads: released.reads }))
     }
 
     fn batch(&mut self, batch: &raft::Batch) -> LogBatch {

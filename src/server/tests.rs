@@ -7,6 +7,7 @@ use model::id::EvalId;
 use model::time::Span;
 use state::samples::{info, namespace, node_id, spec};
 use std::collections::BTreeSet;
+use wire::rpc::NodeRequest;
 
 const TOKEN: u64 = 40;
 
@@ -98,7 +99,7 @@ fn stepping_down_drops_the_parts_and_answers_all() {
     });
     let (to, told) = told.expect("the watch is answered");
     assert_eq!((to, told.request), (Peer::Node(node_id(1)), 7));
-    assert!(matches!(told.body, Body::Reply(NodeReply::NotLeader { .. })), "{told:?}");
+    assert!(matches!(told.body, Body::Reply(NodeReply::NoLeader)), "{told:?}");
     assert_eq!(turn.reservations, [ReservationChange::ReleaseAll]);
     assert_eq!(refusals(turn), [NO_LEADER], "what is in no log is refused");
     assert_eq!((alone.server.draining(), alone.server.status().ready), (None, false));

@@ -1,10 +1,11 @@
 //! Nodes that wait to hear of their allocations: one open watch each (client.md 3).
 //! Knows only which node something happened to, and at which index; the answer itself is built from the state.
 
+use super::pending::Asker;
 use model::id::NodeId;
 use model::time::Mono;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::rpc::{Peer, WATCH_HOLD};
+use wire::rpc::WATCH_HOLD;
 
 #[derive(Default)]
 pub struct Watches {
@@ -19,8 +20,7 @@ pub struct Watches {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
-    pub peer: Peer,
-    pub request: u64,
+    pub asker: Asker,
     pub since: u64,
     pub until: Mono,
 }
@@ -37,9 +37,10 @@ impl Watches {
     }
 
     /// A node's newer watch replaces its older one: that one's answer is no longer waited for.
-    pub fn open(&mut self, node: NodeId, peer: Peer, request: u64, since: u64, now: Mono) {
+    pub fn open(&mut self, asker: Asker, since: u64, now: Mono) {
+        let node = asker.node;
         self.close(node);
-        let watch = Watch { peer, request, since, until: now.after(WATCH_HOLD) };
+        let watch = Watch { asker, since, until: now.after(WATCH_HOLD) };
         self.timers.insert((watch.until, node));
         self.open.insert(node, watch);
         if self.last_change(node) > since {
@@ -95,25 +96,29 @@ mod tests {
 
     const T0: Mono = Mono(1);
 
+    fn asker(node: NodeId, request: u64) -> Asker {
+        Asker { node, request, via: None }
+    }
+
     fn due(w: &mut Watches, now: Mono) -> Vec<(NodeId, u64)> {
-        w.take_due(now, 10).into_iter().map(|(n, w)| (n, w.request)).collect()
+        w.take_due(now, 10).into_iter().map(|(n, w)| (n, w.asker.request)).collect()
     }
 
     #[test]
     fn a_watch_is_answered_by_news_or_time_and_by_nothing_else() {
         let (a, b) = (NodeId::from_random(1), NodeId::from_random(2));
         let mut w = Watches::new(5);
-        w.open(a, Peer::Node(a), 1, 0, T0);
+        w.open(asker(a, 1), 0, T0);
         assert_eq!(due(&mut w, T0), [(a, 1)], "what happened before this leader is unknown");
-        w.open(a, Peer::Node(a), 2, 5, T0);
-        w.open(b, Peer::Node(b), 3, 5, T0);
+        w.open(asker(a, 2), 5, T0);
+        w.open(asker(b, 3), 5, T0);
         assert_eq!(due(&mut w, T0), []);
         w.changed(b, 9);
         assert_eq!(due(&mut w, T0), [(b, 3)]);
-        w.open(a, Peer::Node(a), 4, 5, T0);
+        w.open(asker(a, 4), 5, T0);
         assert_eq!(due(&mut w, T0.after(WATCH_HOLD)), [(a, 4)], "the older watch was replaced");
         w.changed(a, 10);
-        w.open(a, Peer::Node(a), 5, 9, T0);
+        w.open(asker(a, 5), 9, T0);
         assert_eq!(due(&mut w, T0), [(a, 5)], "news from between two watches");
     }
 }

@@ -16,7 +16,7 @@ const NODES: usize = 3;
 const TWO_ELECTION_TIMEOUTS: Span = Span::millis(3_800);
 const STEP: Span = Span::millis(20);
 
-fn region_of(servers: usize, seed: u64) -> World {
+pub fn region_of(servers: usize, seed: u64) -> World {
     let mut world = World::new(seed, servers, NODES, false);
     world.faults.heal();
     world.start_all().expect("fresh disks open");
@@ -24,16 +24,16 @@ fn region_of(servers: usize, seed: u64) -> World {
     world
 }
 
-fn run_for(world: &mut World, span: Span) {
+pub fn run_for(world: &mut World, span: Span) {
     world.run_until(world.now.after(span)).unwrap_or_else(|e| panic!("{e}"));
 }
 
-fn leaders(world: &World) -> Vec<ServerAt> {
+pub fn leaders(world: &World) -> Vec<ServerAt> {
     world.regions.servers().into_iter().filter(|at| world.regions[*at].leads()).collect()
 }
 
 /// Runs until a server leads. How long that took.
-fn await_leader(world: &mut World) -> (ServerAt, Span) {
+pub fn await_leader(world: &mut World) -> (ServerAt, Span) {
     let begun = world.now;
     while world.now.since(begun) < Span::seconds(30) {
         if let [leader] = leaders(world)[..] {
@@ -45,8 +45,8 @@ fn await_leader(world: &mut World) -> (ServerAt, Span) {
 }
 
 /// All that users wanted has come about, and every server knows it.
-fn settle(world: &mut World) {
-    world.workload.stop();
+pub fn settle(world: &mut World) {
+    world.heal().expect("what is down comes up");
     run_for(world, Span::minutes(15));
     world.check_settled().unwrap_or_else(|e| panic!("{e}"));
     let applied: Vec<u64> =
@@ -98,7 +98,6 @@ fn power_cuts_of_servers_lose_nothing_acknowledged() {
             world.strike_server(at, ServerFault::PowerCut { operations });
             run_for(&mut world, Span::seconds(10));
         }
-        world.heal().expect("what is down comes up");
         settle(&mut world);
     }
 }

@@ -13,6 +13,7 @@ mod operating;
 mod preemption;
 mod rollouts;
 mod scaling;
+mod servers;
 mod sessions;
 mod variants;
 
@@ -33,6 +34,7 @@ use model::task::{Exit, ExitStatus};
 use model::time::{Span, Wall};
 use operating::operating;
 use rollouts::{rollouts, verdict};
+use servers::servers;
 use sessions::sessions;
 use state::check;
 use state::client_store::{AllocRecord, HealthResult, Retention, RunRecord, TaskRecord, WantedRestart};
@@ -277,7 +279,7 @@ fn conversation(s: &mut Samples) {
     s.add("fetched", &NodeReply::Fetched { assignments: vec![assignment()] });
     s.add("reported", &NodeReply::Reported);
     s.add("unknown node", &NodeReply::UnknownNode);
-    s.add("not leader", &NodeReply::NotLeader { leader: Some(3) });
+    s.add("no leader", &NodeReply::NoLeader);
     s.add("heartbeat first", &NodeReply::HeartbeatFirst);
     s.add("refused", &NodeReply::Refused { message: "no".into() });
 }
@@ -378,6 +380,7 @@ fn samples() -> Samples {
     node_requests::requests(&mut s);
     node_requests::usage(&mut s);
     sessions(&mut s);
+    servers(&mut s);
     s
 }
 

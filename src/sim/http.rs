@@ -8,12 +8,12 @@ use super::place::ServerAt;
 use super::users::User;
 use super::world::World;
 use api::agent::AgentInfo;
-use api::request::{Method, Request};
 use api::response::Response;
 use api::{RequestContext, RouteOutcome, WaitState, WriteResponder, route};
 use model::job::{JobSpec, JobType};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use wire::http::{Method, Request};
 use wire::request::{WriteReply, WriteRequest};
 
 /// What HTTP users remember.
@@ -48,7 +48,8 @@ impl Readers {
 }
 
 impl World {
-    fn ask(&self, at: ServerAt, request: &Request) -> Option<RouteOutcome> {
+    /// One step of a request at that server; `None`: it is down.
+    pub fn route(&self, at: ServerAt, request: &Request, state: WaitState) -> Option<RouteOutcome> {
         let server = self.regions[at].brain.as_ref()?;
         let (reader, status) = (server.reader(), server.status());
         let agent = &self.readers.agent;
@@ -62,7 +63,11 @@ impl World {
             now: self.now,
             seed: self.now.0,
         };
-        Some(route(request, &ctx, WaitState::default()))
+        Some(route(request, &ctx, state))
+    }
+
+    fn ask(&self, at: ServerAt, request: &Request) -> Option<RouteOutcome> {
+        self.route(at, request, WaitState::default())
     }
 
     /// The action that a registration by HTTP comes to. `None`: no leader just now.

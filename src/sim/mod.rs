@@ -11,7 +11,9 @@
 #![cfg(test)]
 
 mod checks;
+mod clients;
 mod clock;
+mod consistency;
 pub mod disk;
 mod dispatchers;
 mod elections;
@@ -20,6 +22,7 @@ mod faults;
 mod garbage;
 mod golden;
 mod http;
+mod http_calls;
 mod job_specs;
 mod keeper_host;
 mod launches;

@@ -4,7 +4,7 @@
 //! Refuses to know what frames hold. Invariant: what arrives on a link keeps its order.
 
 use super::faults::Kind;
-use super::place::Machine;
+use super::place::{Machine, ServerAt};
 use super::world::{Event, World};
 use model::random::Stream;
 use model::time::{Mono, Span};
@@ -116,6 +116,11 @@ impl World {
         }
     }
 
+    pub fn link_down(&mut self, server: ServerAt, peer: ServerAt) -> Result<(), String> {
+        self.server_input(server, server::effects::Input::LinkDown { peer: peer.id() });
+        Ok(())
+    }
+
     pub fn frame_arrives(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) {
         let from = self.regions.peer(from);
         match to {
@@ -130,7 +135,7 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use super::super::place::{NodeAt, ServerAt};
+    use super::super::place::NodeAt;
     use super::*;
 
     fn machines() -> (Vec<Machine>, Vec<Machine>) {

@@ -215,7 +215,12 @@ impl World {
         host.inbox.clear();
         self.ledger.lose_all(at);
         self.dispatchers.lose_all(at);
+        for server in self.regions.servers_of(at.region).into_iter().filter(|server| *server != at) {
+            let found = self.delay(Span::millis(1), Span::millis(50));
+            self.after(found, Event::LinkDown { server, peer: at });
+        }
         self.after(back_after, Event::Start(Daemon::Server(at)));
+        self.lose_calls(at);
     }
 
     pub fn server_input(&mut self, at: ServerAt, input: Input) {
@@ -326,6 +331,9 @@ impl World {
                 Effect::Reply { token, result } => {
                     self.after(Span(1_000), Event::Answer { server: at, token, result });
                 }
+                Effect::ReadConfirmed { token, confirmed } => self.call_confirmed(token, confirmed)?,
+                Effect::Forwarded { token, result } => self.call_forwarded(token, result)?,
+                Effect::Serve { serving, request } => self.serve_call(at, serving, *request),
                 Effect::Schedule(task) => self.give_worker(at, task),
                 // any bytes will do: nothing in the simulator checks signatures
                 Effect::MakeSigningKey => {

@@ -261,6 +261,9 @@ impl World {
         result: Result<WriteReply, Refusal>,
     ) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
+        if self.call_written(token, &result)? {
+            return Ok(());
+        }
         self.note_launch(token, &result);
         self.note_scaled(token, &result)?;
         if self.dispatch_answered(token, &result)? {

@@ -1,9 +1,11 @@
 //! The world's clock and heap of future events, and the loop that lets everything happen.
 
+use super::clients::Clients;
 use super::clock::Clock;
 use super::dispatchers::Dispatchers;
 use super::faults::{Fault, Faults};
 use super::http::Readers;
+use super::http_calls::HttpCalls;
 use super::ledger::Ledger;
 use super::network::Network;
 use super::operators::Operators;
@@ -105,6 +107,17 @@ pub enum Event {
     Settle {
         last: bool,
     },
+    /// A server finds that its connection to another one is gone.
+    LinkDown {
+        server: ServerAt,
+        peer: ServerAt,
+    },
+    /// A user of HTTP asks something.
+    ClientAsks,
+    /// An HTTP request goes on.
+    Call {
+        id: u64,
+    },
     Answer {
         server: ServerAt,
         token: u64,
@@ -126,6 +139,8 @@ pub struct World {
     pub scalers: Scalers,
     pub ledger: Ledger,
     pub readers: Readers,
+    pub http_calls: HttpCalls,
+    pub clients: Clients,
     pub draws: Stream,
     pub trace: Trace,
     pub turns: u64,
@@ -155,6 +170,8 @@ impl World {
             scalers: Scalers::new(seed),
             ledger: Ledger::default(),
             readers: Readers::new(),
+            http_calls: HttpCalls::default(),
+            clients: Clients::new(seed),
             draws,
             trace: Trace::new(print),
             turns: 0,
@@ -271,6 +288,9 @@ impl World {
                 self.settle_deployments(last);
                 Ok(())
             }
+            Event::LinkDown { server, peer } => self.link_down(server, peer),
+            Event::ClientAsks => self.client_asks(),
+            Event::Call { id } => self.go_on(id),
             Event::Answer { server, token, result } => self.answered(server, token, result),
         }
     }

@@ -411,15 +411,20 @@ impl AllRows {
                 }
             }
         }
-        match self
-            .allocs
-            .iter()
-            .filter_map(|a| a.deployment)
-            .find(|id| !self.deployments.iter().any(|d| d.id == *id))
-        {
-            Some(id) => Err(format!("an allocation names deployment {id}, which is gone")),
-            None => Ok(()),
+        for alloc in &self.allocs {
+            let Some(id) = alloc.deployment else { continue };
+            let Some(deployment) = self.deployments.iter().find(|d| d.id == id) else {
+                return Err(format!("an allocation names deployment {id}, which is gone"));
+            };
+            if deployment.job_version != alloc.job_version {
+                let (of, is) = (deployment.job_version, alloc.job_version);
+                return Err(format!(
+                    "allocation {} has version {is}, its deployment {id} version {of}",
+                    alloc.id
+                ));
+            }
         }
+        Ok(())
     }
 
     fn nodes(&self) -> Result<(), String> {

@@ -2,13 +2,14 @@
 
 use super::record::{self, DecodeError};
 use super::rpc::{NodeReply, NodeRequest};
+use super::server_rpc::{ServerReply, ServerRequest};
 
 const MAGIC: u8 = b'D';
 const PROTOCOL: u8 = 1;
 const HEADER_BYTES: usize = 11;
 
-/// The most that one frame may hold.
-pub const MAX_FRAME_BYTES: usize = 4 << 20;
+/// The most that one frame may hold: a forwarded request with the largest body (4 MiB), and room for the rest.
+pub const MAX_FRAME_BYTES: usize = (4 << 20) + (64 << 10);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
@@ -23,6 +24,22 @@ pub enum Body {
     Reply(NodeReply),
     /// A raft message, opaque to all but `raft`.
     Raft(Vec<u8>),
+    /// Between servers.
+    ServerRequest(ServerRequest),
+    ServerReply(ServerReply),
+}
+
+impl Body {
+    /// What it is, for the log.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Body::Request(_) => "node request",
+            Body::Reply(_) => "node reply",
+            Body::Raft(_) => "raft message",
+            Body::ServerRequest(_) => "server request",
+            Body::ServerReply(_) => "server reply",
+        }
+    }
 }
 
 pub fn encode(frame: &Frame) -> Vec<u8> {
@@ -30,6 +47,8 @@ pub fn encode(frame: &Frame) -> Vec<u8> {
         Body::Request(r) => (0u8, record::encode(r)),
         Body::Reply(r) => (1, record::encode(r)),
         Body::Raft(bytes) => (2, bytes.clone()),
+        Body::ServerRequest(r) => (3, record::encode(r)),
+        Body::ServerReply(r) => (4, record::encode(r)),
     };
     let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
     out.extend_from_slice(&[MAGIC, PROTOCOL, kind]);
@@ -58,6 +77,8 @@ pub fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
         0 => Body::Request(record::decode(body)?),
         1 => Body::Reply(record::decode(body)?),
         2 => Body::Raft(body.to_vec()),
+        3 => Body::ServerRequest(record::decode(body)?),
+        4 => Body::ServerReply(record::decode(body)?),
         _ => return Err(DecodeError::Body(NAME)),
     };
     Ok(Frame { request: u64::from_le_bytes([a, b, c, d, e, f, g, h]), body })
@@ -72,6 +93,14 @@ mod tests {
         let frames = [
             Frame { request: 7, body: Body::Reply(NodeReply::Reported) },
             Frame { request: u64::MAX, body: Body::Raft(vec![1, 2, 3]) },
+            Frame { request: 8, body: Body::ServerReply(ServerReply::NotLeader) },
+            Frame {
+                request: 9,
+                body: Body::ServerRequest(ServerRequest::Node {
+                    node: Default::default(),
+                    request: NodeRequest::Heartbeat { node: Default::default(), secret: Default::default() },
+                }),
+            },
             Frame {
                 request: 0,
                 body: Body::Request(NodeRequest::Heartbeat {

@@ -1,11 +1,11 @@
 //! What holds of any bytes that are taken for a record.
 
 use super::record::{Record, decode, encode};
-use super::{client_rpc, command, keeper, request, rpc};
+use super::{client_rpc, command, keeper, request, rpc, server_rpc};
 use model::{alloc, eval, job, job_summary, key, namespace, node, submission};
 
 /// By the first byte.
-const KINDS: [fn(&[u8]); 20] = [
+const KINDS: [fn(&[u8]); 22] = [
     again::<job::Job>,
     again::<job::JobSpec>,
     again::<job_summary::JobSummary>,
@@ -26,6 +26,8 @@ const KINDS: [fn(&[u8]); 20] = [
     again::<request::Refusal>,
     again::<keeper::KeeperCommand>,
     again::<keeper::Event>,
+    again::<server_rpc::ServerRequest>,
+    again::<server_rpc::ServerReply>,
 ];
 
 pub fn record(bytes: &[u8]) {

@@ -12,6 +12,7 @@ pub mod event;
 pub mod frame;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+pub mod http;
 pub mod job_plan;
 pub mod keeper;
 pub mod metrics;
@@ -19,5 +20,6 @@ pub mod record;
 pub mod request;
 pub mod resource_usage;
 pub mod rpc;
+pub mod server_rpc;
 pub mod status;
 pub mod why;

@@ -129,6 +129,8 @@ records! {
     model::node::Node = "node" 1;
     super::rpc::NodeRequest = "node request" 1;
     NodeReply = "node reply" 1;
+    super::server_rpc::ServerRequest = "server request" 1;
+    super::server_rpc::ServerReply = "server reply" 1;
     super::client_rpc::ClientRequest = "node ask" 1;
     super::client_rpc::ClientReply = "node answer" 1;
     super::client_rpc::StreamFrame = "piece" 1;

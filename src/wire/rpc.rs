@@ -85,10 +85,8 @@ pub enum NodeReply {
     Reported,
     /// The server does not know the node: register again.
     UnknownNode,
-    /// Not the leader, or not ready: ask again later, at `leader` if it is known.
-    NotLeader {
-        leader: Option<u64>,
-    },
+    /// No leader is in reach of the server, or it changed before anything was done: ask again.
+    NoLeader,
     /// The node is down or disconnected to the servers: a heartbeat comes first.
     HeartbeatFirst,
     Refused {

@@ -2,6 +2,7 @@
 
 use super::metrics::MetricsSnapshot;
 use model::id::Uuid;
+use model::time::Mono;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,11 +18,22 @@ pub struct ServerStatus {
     pub region_id: Uuid,
     /// Raft ids of the voters.
     pub voters: Vec<u64>,
+    /// Other servers are members of the region.
+    pub has_peers: bool,
+    /// When the leader was last heard of, where this server follows one.
+    pub last_contact: Option<Mono>,
     pub broker: BrokerStatus,
     /// Up to a second old.
     pub measured: Arc<MetricsSnapshot>,
     /// Why writes are refused at present, if they are.
     pub storage_fault: Option<String>,
+}
+
+impl ServerStatus {
+    /// What this server has applied is all that there is: it leads, and no other server could have been elected meanwhile.
+    pub fn is_sole_authority(&self) -> bool {
+        self.ready && !self.has_peers
+    }
 }
 
 /// Where the log of this server ends, what of it is committed, and what of it is not kept any more.

@@ -9,7 +9,7 @@ const SOFT_LINES: usize = 500;
 /// A file over this many lines wants splitting; one in `LONG_FILES` may be longer, with a reason beside it.
 const HARD_LINES: usize = 800;
 /// Files over the soft limit and the ceiling of each, which may only fall. Over the hard limit only with a reason.
-pub const LONG_FILES: &[(&str, usize)] = &[("src/scheduler/process/tests.rs", 545)];
+pub const LONG_FILES: &[(&str, usize)] = &[("src/scheduler/process/tests.rs", 516)];
 /// How far a file may stay below its ceiling before the ceiling must follow.
 const SLACK_LINES: usize = 60;
 /// No function is longer, from `fn` to its closing brace.

@@ -2,8 +2,8 @@
 
 use ::io::http::{Answer, HeaderMap};
 use api::cors::{self, CorsRequest};
-use api::request::{Method, Request};
 use api::response::Response;
+use wire::http::{Method, Request};
 
 /// Headers for the answer, and the whole answer to a request that only asks whether another one is allowed.
 pub fn check(request: &Request, headers: &HeaderMap) -> (Vec<(&'static str, String)>, Option<Response>) {
@@ -19,7 +19,9 @@ pub fn check(request: &Request, headers: &HeaderMap) -> (Vec<(&'static str, Stri
 
 pub fn add(answer: &mut Answer, more: Vec<(&'static str, String)>) {
     match answer {
-        Answer::Whole(response) => response.headers.extend(more),
+        Answer::Whole(response) => {
+            response.headers.extend(more.into_iter().map(|(name, value)| (name.into(), value)));
+        }
         Answer::Stream { headers, .. } => headers.extend(more),
         // a page of another origin is offered no session
         Answer::Session(_) => {}

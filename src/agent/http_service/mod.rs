@@ -7,6 +7,7 @@ mod blocking_queries;
 mod cors;
 mod events;
 mod monitor;
+pub mod server_call;
 #[cfg(test)]
 mod tests;
 
@@ -19,15 +20,15 @@ use ::io::zones;
 use api::agent::{AgentInfo, ClientReport};
 use api::metrics::MetricsReport;
 use api::presentation::Presentation;
-use api::request::Request;
 use api::response::Response;
 use api::watch::NotRegistered;
 use api::{RequestContext, RouteOutcome, Wait, WaitState, route};
-use async_channel::{Receiver, Sender, TrySendError};
+use async_channel::{Receiver, Sender};
 use blocking_queries::BlockingQueries;
 use events::EventStreams;
 use model::id::AllocId;
 use model::time::Mono;
+use server_call::{CALL_TIMEOUT, ServerCall};
 use smol::Timer;
 use smol::future::or;
 use smol::lock::Semaphore;
@@ -36,27 +37,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::client_rpc::{ClientReply, ClientRequest, StreamFrame};
+use wire::http::Request;
 use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::metrics::Series;
-use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
+use wire::request::{Refusal, RefusalKind};
 use wire::status::ServerStatus;
 use wire::why::{Subject, Why};
-
-/// A write on its way to the servers' turn.
-pub struct PendingWrite {
-    pub action: WriteRequest,
-    pub reply: ReplySender,
-}
-
-/// Where the answer to an action goes. Dropped unanswered, it tells the caller that nobody knows what became of it.
-pub struct ReplySender(Sender<Result<WriteReply, Refusal>>);
-
-impl ReplySender {
-    /// The caller may have left: then this does nothing.
-    pub fn send(self, result: Result<WriteReply, Refusal>) {
-        let _ = self.0.try_send(result);
-    }
-}
 
 /// Plans a job without registering it, on the current state; a panic in it is caught.
 pub type JobPlanner = Arc<dyn Fn(&Reader, &JobPlanRequest) -> Result<JobPlanReply, Refusal> + Send + Sync>;
@@ -80,9 +66,9 @@ pub struct HttpServiceParts {
     pub status: Arc<Published<ServerStatus>>,
     /// `None` inside: this agent runs no node.
     pub client: Arc<Published<Option<ClientReport>>>,
-    /// Bounded; when it is full, callers are told to come back.
-    pub actions: Sender<PendingWrite>,
-    /// Questions to this agent's node. Bounded, as `actions`.
+    /// Calls of the server. Bounded; when it is full, callers are told to come back.
+    pub server: Sender<ServerCall>,
+    /// Questions to this agent's node. Bounded, as `server`.
     pub node: Sender<RpcCall>,
     pub plan_job: JobPlanner,
     pub explain: Explainer,
@@ -106,7 +92,7 @@ pub struct HttpService {
     pub events: EventStreams,
     pub monitor: Arc<Monitor>,
     machine: Arc<HostStatsCollector>,
-    actions: Sender<PendingWrite>,
+    server: Sender<ServerCall>,
     node: Sender<RpcCall>,
     plan_job: JobPlanner,
     explain: Explainer,
@@ -120,13 +106,18 @@ pub struct HttpService {
     reads: Mutex<Series>,
 }
 
-/// How long a caller waits for the servers' answer to a write.
-const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// How long a caller waits for what tasks use: collectors of metrics give up after ten seconds.
 const MEASURING_TIMEOUT: Duration = Duration::from_secs(8);
 /// At most this many allocations are asked for their usage at once.
 const MAX_STATS_REQUESTS: usize = 64;
+
+/// Who asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    User,
+    /// Another server, for its user.
+    Server,
+}
 
 impl Service for HttpService {
     fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> AnswerFuture<'a> {
@@ -134,7 +125,7 @@ impl Service for HttpService {
         Box::pin(async move {
             let mut answer = match preflight {
                 Some(response) => Answer::Whole(response),
-                None => self.answer(request).await,
+                None => self.answer(request, Origin::User).await.unwrap_or_else(Answer::Whole),
             };
             cors::add(&mut answer, more);
             answer
@@ -154,7 +145,7 @@ impl HttpService {
             events: EventStreams::new(parts.event_buffer_entries),
             monitor: parts.monitor,
             machine: parts.machine,
-            actions: parts.actions,
+            server: parts.server,
             node: parts.node,
             plan_job: parts.plan_job,
             explain: parts.explain,
@@ -167,59 +158,86 @@ impl HttpService {
         }
     }
 
-    /// Answers a request, waiting as often as it has to.
-    async fn answer(self: &Arc<Self>, request: &Request) -> Answer {
+    /// Beside all other requests.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        executor::spawn(&self.executor, work).detach();
+    }
+
+    /// Answers what another server has forwarded. `None`: this server does not lead any more, and nothing was done.
+    pub async fn serve(self: &Arc<Self>, request: &Request) -> Option<Response> {
+        match self.answer(request, Origin::Server).await {
+            Ok(Answer::Whole(response)) => Some(response),
+            Ok(Answer::Stream { .. } | Answer::Session(_)) => {
+                Some(Response::text(400, "a stream is not forwarded: ask the leader itself"))
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Answers a request, waiting as often as it has to. `Err`: another server has forwarded it, and would have to do so again.
+    async fn answer(self: &Arc<Self>, request: &Request, origin: Origin) -> Result<Answer, Response> {
         let mut state = WaitState::default();
         loop {
-            // Boxed, so that a request that waits holds nothing but its wait.
-            match Box::pin(self.turn(request, state)).await {
-                Ok(served) => return served,
-                Err(wait) => {
-                    state = wait.state;
-                    if let Err(refusal) = self.wait(wait).await {
-                        return Answer::Whole(refusal.into());
+            let next = match Box::pin(self.routed(request, state)).await {
+                RouteOutcome::Wait(wait) => wait,
+                RouteOutcome::ConfirmRead(otherwise) => match self.confirm_read(otherwise).await {
+                    Ok(confirmed) => {
+                        state = confirmed;
+                        continue;
                     }
+                    Err(refusal) => return Ok(Answer::Whole(refusal.into())),
+                },
+                RouteOutcome::Forward(_) if origin == Origin::Server => {
+                    return Err(Response::text(500, "the request was forwarded already"));
                 }
+                RouteOutcome::Forward(otherwise) => match self.forward(request, otherwise).await {
+                    Ok(response) => return Ok(Answer::Whole(response)),
+                    Err(wait) => wait,
+                },
+                // Boxed, so that a request that waits holds nothing but its wait.
+                outcome => return Ok(Box::pin(self.execute(outcome)).await),
+            };
+            state = next.state;
+            if let Err(refusal) = self.wait(next).await {
+                return Ok(Answer::Whole(refusal.into()));
             }
         }
     }
 
-    async fn turn(self: &Arc<Self>, request: &Request, state: WaitState) -> Result<Answer, Wait> {
+    /// What `api` makes of the request; where that may take long, it is worked out beside the thread that serves others.
+    async fn routed(self: &Arc<Self>, request: &Request, state: WaitState) -> RouteOutcome {
         if !api::may_take_long(request) {
-            return self.execute(self.step(request, state)).await;
+            return self.step(request, state);
         }
         let (service, request) = (self.clone(), request.clone());
-        match self.search(move || service.step(&request, state)).await {
-            Ok(outcome) => self.execute(outcome).await,
-            Err(refusal) => Ok(Answer::Whole(refusal.into())),
-        }
+        let found = self.search(move || service.step(&request, state)).await;
+        found.unwrap_or_else(|refusal| RouteOutcome::Respond(refusal.into()))
     }
 
-    async fn execute(self: &Arc<Self>, outcome: RouteOutcome) -> Result<Answer, Wait> {
-        if !matches!(outcome, RouteOutcome::Write(..) | RouteOutcome::Wait(_)) {
+    async fn execute(self: &Arc<Self>, outcome: RouteOutcome) -> Answer {
+        if !matches!(outcome, RouteOutcome::Write(..)) {
             self.reads().add(1, (self.clock)());
         }
-        Ok(Answer::Whole(match outcome {
-            RouteOutcome::Wait(wait) => return Err(wait),
+        Answer::Whole(match outcome {
             RouteOutcome::Respond(response) => response,
             RouteOutcome::Events(subscription) => {
-                return Ok(stream("application/json", events::events(&self.executor, self, subscription)));
+                return stream("application/json", events::events(&self.executor, self, subscription));
             }
             RouteOutcome::Monitor(request) => {
-                return Ok(match monitor::log(&self.executor, &self.monitor, request) {
+                return match monitor::log(&self.executor, &self.monitor, request) {
                     Ok((content_type, chunks)) => stream(content_type, Ok(chunks)),
                     Err(refused) => Answer::Whole(refused),
-                });
+                };
             }
             RouteOutcome::AskClient(ask, presentation) => {
                 match client_rpc::call(&self.node, |reply| RpcCall { ask, reply }).await {
                     Ok(CallResult::Reply(answer)) => presentation.response(&answer),
-                    Ok(CallResult::Session(session)) => return Ok(Answer::Session(session)),
+                    Ok(CallResult::Session(session)) => return Answer::Session(session),
                     Ok(CallResult::Stream(pieces)) => {
-                        return Ok(stream(
+                        return stream(
                             presentation.content_type(),
                             Ok(shown(&self.executor, pieces, presentation)),
-                        ));
+                        );
                     }
                     Err(refusal) => refusal.into(),
                 }
@@ -234,7 +252,7 @@ impl HttpService {
                 let machine = self.machine.clone();
                 request.response(executor::unblock(move || machine.host()).await)
             }
-            RouteOutcome::Write(action, answer) => answer.response(self.ask(action).await),
+            RouteOutcome::Write(action, answer) => answer.response(self.write(action).await),
             RouteOutcome::PlanJob(asked, planned) => {
                 let plan_job = self.plan_job.clone();
                 // the differences of a large job take as long as its plan
@@ -248,7 +266,10 @@ impl HttpService {
                 let explain = self.explain.clone();
                 explained.response(self.compute(move |reader| explain(reader, &subject)).await)
             }
-        }))
+            RouteOutcome::Wait(_) | RouteOutcome::ConfirmRead(_) | RouteOutcome::Forward(_) => {
+                unreachable!("these come before an answer")
+            }
+        })
     }
 
     fn reads(&self) -> MutexGuard<'_, Series> {
@@ -300,35 +321,6 @@ impl HttpService {
         route(request, &context, state)
     }
 
-    async fn ask(&self, action: WriteRequest) -> Result<WriteReply, Refusal> {
-        let unavailable = |message: &str| Refusal::new(RefusalKind::Unavailable, message);
-        let (reply, answered) = async_channel::bounded(1);
-        match self.actions.try_send(PendingWrite { action, reply: ReplySender(reply) }) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
-                let message = "too many writes are waiting: try again in a second";
-                return Err(Refusal::new(RefusalKind::Busy, message));
-            }
-            Err(TrySendError::Closed(_)) => {
-                return Err(unavailable("this agent is stopping: ask another one"));
-            }
-        }
-        let answer = async {
-            answered.recv().await.unwrap_or_else(|_| {
-                Err(unavailable(
-                    "the server gave up on this write; it may still have happened: look before you repeat it",
-                ))
-            })
-        };
-        or(answer, async {
-            Timer::after(ACTION_TIMEOUT).await;
-            Err(unavailable(
-                "no answer within 30 seconds; the write may still happen: look before you repeat it",
-            ))
-        })
-        .await
-    }
-
     /// What reads a whole list to choose from it, on a thread of its own. Most take microseconds: when there are many, they wait
     /// for each other, but no more than a bounded number.
     async fn search<T: Send + 'static>(
@@ -349,7 +341,7 @@ impl HttpService {
             Ok(done.await)
         };
         or(found, async {
-            Timer::after(ACTION_TIMEOUT).await;
+            Timer::after(CALL_TIMEOUT).await;
             let message = "no answer within 30 seconds: ask for less, or again when there is less to do";
             Err(Refusal::new(RefusalKind::Unavailable, message))
         })
@@ -372,7 +364,7 @@ impl HttpService {
             found
         });
         or(found, async {
-            Timer::after(ACTION_TIMEOUT).await;
+            Timer::after(CALL_TIMEOUT).await;
             let message =
                 "no answer within 30 seconds: plan a smaller job, or ask again when there is less to do";
             Err(Refusal::new(RefusalKind::Unavailable, message))

@@ -37,7 +37,7 @@ struct Server {
     address: SocketAddr,
     service: Arc<HttpService>,
     region: Region,
-    asks: Receiver<PendingWrite>,
+    asks: Receiver<ServerCall>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     alloc_dir: PathBuf,
@@ -49,7 +49,7 @@ impl Server {
     fn start(name: &str, limits: HttpLimits) -> Server {
         let region = Region::default();
         let executor = Arc::new(smol::Executor::new());
-        let (actions, asks) = async_channel::bounded(1);
+        let (calls_of_server, asks) = async_channel::bounded(1);
         let (calls, to_answer) = async_channel::bounded(1);
         let (brain, questions) = async_channel::bounded(1);
         let alloc_dir = std::env::temp_dir().join(format!("drover-http-{}-{name}", std::process::id()));
@@ -77,7 +77,7 @@ impl Server {
             reader: region.store.reader(),
             status: Arc::new(Published::new(status)),
             client: Arc::new(Published::new(Some(client))),
-            actions,
+            server: calls_of_server,
             node: calls,
             clock: Box::new(move || Mono(began.elapsed().as_nanos() as u64)),
             seed: 1,
@@ -351,7 +351,9 @@ const JOB: &str = r#"{"Job":{"ID":"a","Name":"a","Type":"batch","TaskGroups":[{"
 fn writes_go_to_the_servers_and_come_back() {
     let server = Server::start("writes", HttpLimits::default());
     let mut socket = server.send(&put("/v1/jobs", JOB));
-    let PendingWrite { action, reply } = smol::block_on(server.asks.recv()).unwrap();
+    let ServerCall::Write(action, reply) = smol::block_on(server.asks.recv()).unwrap() else {
+        panic!("no write");
+    };
     assert!(matches!(action, WriteRequest::RegisterJob { .. }));
     reply.send(Ok(WriteReply::Job { eval: Some(EvalId::default()), job_modify_index: 3, index: 4 }));
     let answer = read_until(&mut socket, |_| false);

@@ -8,7 +8,7 @@ mod allocs;
 pub mod names;
 
 use crate::agent::Telemetry;
-use crate::response::Response;
+use crate::response::{Response, content_type};
 use crate::shape::metrics::{Counted, Gauge, MetricsShape};
 use crate::{Call, RouteOutcome};
 use allocs::RunningAlloc;
@@ -366,10 +366,7 @@ impl MetricsReport {
             let _written = write!(text, "# HELP {name} {name}\n# TYPE {name} {kind}\n{}\n", lines.join("\n"));
         }
         let response = Response::text(200, text);
-        Response {
-            headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".into())],
-            ..response
-        }
+        Response { headers: content_type("text/plain; version=0.0.4; charset=utf-8"), ..response }
     }
 }
 

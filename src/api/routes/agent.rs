@@ -4,11 +4,12 @@
 //! Refuses to know: where these values come from.
 
 use crate::agent::ClientReport;
+use crate::consistency::NO_LEADER;
 use crate::host::HostRequest;
 use crate::monitor::{MonitorLevel, MonitorRequest};
 use crate::response::Response;
 use crate::shape::agent::{AgentHealthShape, MembersShape, RoleHealth, SelfShape};
-use crate::{Call, RequestContext, RouteOutcome, no_leader};
+use crate::{Call, RequestContext, RouteOutcome};
 
 pub fn own_self(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let shape = SelfShape::new(call.ctx.agent, call.ctx.status, call.ctx.client, (call.ctx.threads)());
@@ -41,7 +42,7 @@ fn server_health(ctx: &RequestContext<'_>) -> RoleHealth {
         return RoleHealth { ok: false, message: fault.clone() };
     }
     match ctx.status.leader {
-        None => RoleHealth { ok: false, message: no_leader().to_string() },
+        None => RoleHealth { ok: false, message: NO_LEADER.to_string() },
         Some(_) => RoleHealth { ok: true, message: "ok".into() },
     }
 }

@@ -26,10 +26,10 @@ mod table;
 mod tests;
 pub mod why;
 
-use crate::request::Method;
 use crate::response::Response;
 use crate::{Call, RouteOutcome};
 use table::ROUTES;
+use wire::http::Method;
 
 /// A line of the table.
 #[derive(Debug)]
@@ -80,10 +80,13 @@ pub enum RouteKind {
     EventStream,
 }
 
-/// Whether an answer needs a leader that has applied what came before it: unless the caller takes stale ones.
+/// Which server may answer (server.md 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderRule {
-    Needed,
+    /// The leader, which has applied what came before its term: another server forwards the request to it.
+    Leader,
+    /// Each that has applied what was acknowledged before the request came; with `stale`, each.
+    Read,
     /// Any agent answers from what it knows.
     Any,
 }

@@ -2,6 +2,7 @@
 
 mod actions;
 mod client;
+mod consistency;
 mod deployments;
 mod evaluations;
 mod filters;
@@ -22,7 +23,6 @@ use super::agent::{AgentInfo, ClientReport};
 use super::host::HostData;
 use super::metrics::HostMetrics;
 use super::presentation::Presentation;
-use super::request::{Method, Request};
 use super::response::Response;
 use super::{RequestContext, RouteOutcome, Wait, WaitState, WriteResponder, route};
 use model::alloc::ClientStatus;
@@ -32,6 +32,7 @@ use serde_json::Value;
 use state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
 use wire::client_rpc::ClientRequest;
 use wire::command::Command;
+use wire::http::{Method, Request};
 use wire::metrics::MetricsSnapshot;
 use wire::request::WriteRequest;
 use wire::status::ServerStatus;
@@ -146,6 +147,8 @@ impl World {
             RouteOutcome::PlanJob(asked, _) => panic!("{target}: {asked:?}"),
             RouteOutcome::Explain(subject, _) => panic!("{target}: {subject:?}"),
             RouteOutcome::Wait(_) => panic!("{target}: a wait"),
+            RouteOutcome::Forward(_) => panic!("{target}: is forwarded"),
+            RouteOutcome::ConfirmRead(_) => panic!("{target}: a read to be confirmed"),
             RouteOutcome::Events(subscription) => panic!("{target}: {subscription:?}"),
             RouteOutcome::Metrics(metrics) => metrics.response(&self.machine),
             RouteOutcome::Host(host) => host.response(HostData::default()),

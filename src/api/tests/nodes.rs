@@ -1,12 +1,12 @@
 //! What users want of nodes, as HTTP says it.
 
 use super::World;
-use crate::request::Method;
 use model::time::Span;
 use serde_json::{Value, json};
 use state::samples::{eval_id, node_id};
 use std::collections::BTreeMap;
 use wire::command::NodeUpdateRequest;
+use wire::http::Method;
 use wire::request::{WriteReply, WriteRequest};
 
 fn drain(deadline: Span, ignore_system: bool) -> NodeUpdateRequest {

@@ -96,7 +96,7 @@ fn absent_objects_can_be_waited_for() {
 #[test]
 fn reads_wait_a_little_for_a_leader() {
     let mut world = World::new();
-    world.status.leader = None;
+    (world.status.leader, world.status.ready) = (None, false);
     let wait = world.wait("/v1/jobs", WaitState::default()).unwrap();
     assert!(wait.keys.is_empty());
     assert_eq!(wait.wake_at, Mono(0).after(Span::millis(100)));
@@ -107,7 +107,6 @@ fn reads_wait_a_little_for_a_leader() {
     }
     assert!(world.wait("/v1/jobs?stale", WaitState::default()).is_none(), "stale reads do not wait");
     world.status.leader = Some(7);
-    world.status.ready = false;
     assert!(world.wait("/v1/jobs", WaitState::default()).is_some());
     world.status.ready = true;
     assert!(world.wait("/v1/jobs", wait.state).is_none());

@@ -13,8 +13,7 @@ use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Now, Span, Wall};
 use state::client_store::ClientStore;
 use state::client_store::disk::Disk;
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
 use wire::keeper::{self, RunReport, RunState};
@@ -51,6 +50,7 @@ pub struct World {
     pub server_up: bool,
     /// The other servers send everybody there.
     pub leader: u64,
+    pub asked: BTreeSet<Peer>,
     /// The servers have lost the node, or have given it up.
     pub unknown_node: bool,
     pub wants_heartbeat: bool,
@@ -91,6 +91,7 @@ impl World {
             slow_start: 0,
             server_up: true,
             leader: 1,
+            asked: BTreeSet::new(),
             unknown_node: false,
             wants_heartbeat: false,
             missed: false,
@@ -417,11 +418,12 @@ impl World {
             panic!("no request: {bytes:?}");
         };
         self.requests += 1;
+        self.asked.insert(to);
         if !self.server_up || self.lose_every.is_some_and(|n| self.requests.is_multiple_of(n)) {
             return;
         }
         let reply = match asked {
-            _ if to != Peer::Server(self.leader) => NodeReply::NotLeader { leader: Some(self.leader) },
+            _ if to != Peer::Server(self.leader) => NodeReply::NoLeader,
             NodeRequest::Register { info } => {
                 (self.registered, self.registrations) = (info, self.registrations + 1);
                 self.unknown_node = false;

@@ -7,7 +7,7 @@ use super::service::{Answer, Service};
 use super::socket::{ConnectionPhase, Progress, TimedSocket};
 use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, HttpSettings, IDLE_TIMEOUT, websocket};
 use crate::client_rpc::ExecSession;
-use api::request::{MAX_BODY_BYTES, Method, Request};
+use api::request::MAX_BODY_BYTES;
 use api::response::Response;
 use async_channel::Receiver;
 use hyper::body::{Body, Bytes, Incoming};
@@ -28,6 +28,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use wire::http::{Method, Request};
 
 /// How long a request's head may be: request line and headers together.
 const MAX_HEAD_BYTES: usize = 32 << 10;
@@ -212,7 +213,7 @@ impl Connection {
         *reply.status_mut() =
             StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         for (name, value) in response.headers {
-            add(reply.headers_mut(), name, &value);
+            add(reply.headers_mut(), &name, &value);
         }
         reply
     }

@@ -1,13 +1,13 @@
 //! What a connection is served with: a request comes in, an answer goes out.
 
 use crate::client_rpc::ExecSession;
-use api::request::Request;
 use api::response::Response;
 use async_channel::Receiver;
 use hyper::body::Bytes;
 use hyper::header::HeaderMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use wire::http::Request;
 
 /// An answer that is still to come.
 pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;

@@ -1,5 +1,6 @@
 //! Whole evaluations against a small world: what is placed, kept and stopped, and what becomes of the evaluation.
 
+mod in_place;
 mod migration;
 
 use crate::testing::*;
@@ -110,21 +111,6 @@ fn count_up_and_down_keep_the_rest() {
             .all(|(_, text, client)| text == "alloc not needed due to job update" && client.is_none())
     );
     assert_eq!(live(&world), names(1));
-}
-
-#[test]
-fn a_pure_count_change_updates_the_others_in_place() {
-    let mut world = settled(nodes(2), &spec("a", 2));
-    let before = world.allocs.clone();
-    let job = world.register(spec("a", 3));
-    let decision = world.run(&spec("a", 3));
-    assert!(stops(&decision).is_empty());
-    for old in before.values() {
-        let new = &world.allocs[&old.id];
-        assert_eq!((new.job_version, new.eval_id), (job.version, decision.eval.id));
-        assert_eq!((new.client, &new.metrics, new.create_time), (C::Running, &old.metrics, old.create_time));
-    }
-    assert!(world.run(&spec("a", 3)).plan.is_no_op());
 }
 
 #[test]

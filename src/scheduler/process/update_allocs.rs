@@ -75,16 +75,16 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// What was updated in place has to prove itself once more, as a part of the deployment that brings the update.
+    /// What was updated in place has to prove itself once more, as a part of the deployment that brings the update. Where no
+    /// deployment does, it leaves the one of the version before.
     pub(super) fn add_updated_to_deployment(
         &mut self,
         changes: &Changes<'a>,
         proposal: &mut ProposedAllocs<'a>,
     ) {
         for old in std::mem::take(&mut self.updated) {
-            if let Some(id) = changes.deployment_ids.get(old.group.as_str()) {
-                proposal.amend(old, |a| (a.deployment, a.health) = (Some(*id), None));
-            }
+            let deployment = changes.deployment_ids.get(old.group.as_str()).copied();
+            proposal.amend(old, |a| (a.deployment, a.health) = (deployment, None));
         }
     }
 }

@@ -324,7 +324,7 @@ impl ApplyTxn<'_> {
     /// What a new allocation can be part of when it comes: promoted canaries are ordinary allocations.
     pub(super) fn join_deployment(&self, alloc: &mut Allocation) -> Result<(), Fault> {
         let Some(id) = alloc.deployment else { return Ok(()) };
-        let found = self.deployment(id)?;
+        let found = self.deployment(id)?.filter(|d| d.job_version == alloc.job_version);
         let Some(group) = found.as_ref().and_then(|d| d.groups.get(&alloc.group)) else {
             (alloc.deployment, alloc.health) = (None, None);
             return Ok(());

@@ -72,7 +72,7 @@ fn a_write_is_answered_though_its_caller_says_no_more() {
     let server = Server::start("half", HttpLimits::default());
     let mut socket = server.send(&put("/v1/jobs", JOB));
     socket.shutdown(Shutdown::Write).unwrap();
-    let PendingWrite { reply, .. } = smol::block_on(server.asks.recv()).unwrap();
+    let ServerCall::Write(_, reply) = smol::block_on(server.asks.recv()).unwrap() else { panic!("no write") };
     reply.send(Ok(WriteReply::Job { eval: Some(EvalId::default()), job_modify_index: 3, index: 4 }));
     assert_eq!(status(&read_until(&mut socket, |_| false)), "200");
 }

@@ -269,3 +269,17 @@ fn allocations_of_others_are_not_judged() {
     let why = refused(step(&mut r, DeploymentStep::SetHealth { healthy, unhealthy, failure: None }));
     assert!(why.contains("is not part of deployment"), "{why}");
 }
+
+/// Deployments are collected when no allocation is left of their version: one of another version must not name them.
+#[test]
+fn an_update_in_place_leaves_the_deployment_of_its_old_version() {
+    let (mut r, job) = rolling(0);
+    let mut wanted = job.spec.clone();
+    wanted.groups[0].count = 3;
+    r.run(&register(wanted, None));
+    let newest = r.job("web");
+    assert_eq!(newest.version, job.version + 1);
+    roll_out(&mut r, None, vec![part(1, &newest, false), part(2, &job, false)], vec![]);
+    let of = |n| r.view().alloc(alloc_id(n)).expect("reads").expect("exists").deployment;
+    assert_eq!((of(1), of(2)), (None, Some(id(1))));
+}

@@ -1,0 +1,114 @@
+//! What the service asks of the server's brain, and how it waits for the answer.
+//!
+//! Refuses to know: the brain's queue, which is whoever receives the calls.
+
+use super::HttpService;
+use api::response::Response;
+use api::{Wait, WaitState};
+use async_channel::{Sender, TrySendError};
+use server::effects::ForwardFailure;
+use smol::Timer;
+use smol::future::or;
+use std::time::Duration;
+use wire::http::{ForwardedResponse, Request};
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
+
+pub type WriteResult = Result<WriteReply, Refusal>;
+pub type ForwardResult = Result<ForwardedResponse, ForwardFailure>;
+
+/// A call on its way to the server's turn.
+pub enum ServerCall {
+    Write(WriteRequest, ReplySender<WriteResult>),
+    /// Answered by whether the state holds all that was acknowledged before.
+    ConfirmRead(ReplySender<bool>),
+    /// The leader is to answer it.
+    Forward(Box<Request>, ReplySender<ForwardResult>),
+}
+
+/// Where the answer to a call goes. Dropped unanswered, it tells the caller that nobody knows what became of it.
+pub struct ReplySender<T>(Sender<T>);
+
+impl<T> ReplySender<T> {
+    /// The caller may have left: then this does nothing.
+    pub fn send(self, result: T) {
+        let _ = self.0.try_send(result);
+    }
+}
+
+/// How long a caller waits for the servers' answer.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a call has no answer.
+enum CallFailed {
+    Full,
+    Stopping,
+    /// The server's brain was dropped with the call.
+    Dropped,
+    TimedOut,
+}
+
+impl From<CallFailed> for Refusal {
+    fn from(failed: CallFailed) -> Refusal {
+        let (kind, message) = match failed {
+            CallFailed::Full => {
+                (RefusalKind::Busy, "too many requests wait for the server: try again in a second")
+            }
+            CallFailed::Stopping => (RefusalKind::Unavailable, "this agent is stopping: ask another one"),
+            CallFailed::Dropped => (
+                RefusalKind::Unavailable,
+                "the server gave up on this write; it may still have happened: look before you repeat it",
+            ),
+            CallFailed::TimedOut => (
+                RefusalKind::Unavailable,
+                "no answer within 30 seconds; the write may still happen: look before you repeat it",
+            ),
+        };
+        Refusal::new(kind, message)
+    }
+}
+
+impl HttpService {
+    pub(super) async fn write(&self, action: WriteRequest) -> WriteResult {
+        self.call_server(|reply| ServerCall::Write(action, reply)).await?
+    }
+
+    /// With what the request goes on: confirmed, or after a while from where it was.
+    pub(super) async fn confirm_read(&self, otherwise: Wait) -> Result<WaitState, Refusal> {
+        match self.call_server(ServerCall::ConfirmRead).await {
+            Ok(true) => Ok(otherwise.state.confirmed()),
+            Err(failed @ (CallFailed::Full | CallFailed::Stopping)) => Err(failed.into()),
+            Ok(false) | Err(_) => {
+                let state = otherwise.state;
+                self.wait(otherwise).await?;
+                Ok(state)
+            }
+        }
+    }
+
+    /// The leader's answer. `Err`: nothing was done, and the request is to be looked at again.
+    pub(super) async fn forward(&self, request: &Request, otherwise: Wait) -> Result<Response, Wait> {
+        let asked = Box::new(request.clone());
+        let refusal = match self.call_server(|reply| ServerCall::Forward(asked, reply)).await {
+            Ok(Ok(response)) => return Ok(response.into()),
+            Ok(Err(ForwardFailure::NotDone)) => return Err(otherwise),
+            Ok(Err(ForwardFailure::Refused(refusal))) => refusal,
+            Ok(Err(ForwardFailure::Unknown)) => CallFailed::Dropped.into(),
+            Err(failed) => failed.into(),
+        };
+        Ok(refusal.into())
+    }
+
+    async fn call_server<T>(&self, call: impl FnOnce(ReplySender<T>) -> ServerCall) -> Result<T, CallFailed> {
+        let (reply, answered) = async_channel::bounded(1);
+        self.server.try_send(call(ReplySender(reply))).map_err(|e| match e {
+            TrySendError::Full(_) => CallFailed::Full,
+            TrySendError::Closed(_) => CallFailed::Stopping,
+        })?;
+        let answer = async { answered.recv().await.map_err(|_| CallFailed::Dropped) };
+        let timeout = async {
+            Timer::after(CALL_TIMEOUT).await;
+            Err(CallFailed::TimedOut)
+        };
+        or(answer, timeout).await
+    }
+}

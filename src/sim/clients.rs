@@ -1,0 +1,224 @@
+//! Users of a region of several servers who speak HTTP to any of them, write a value into a job, and read it back: by default, and
+//! stale. The log is the witness: the index that a write was acknowledged with is the one at which the job has its value; a read
+//! that began after an acknowledgement, or after the end of another read, shows nothing older; a write of which nobody
+//! knows may have happened once, or never.
+//!
+//! Refuses to know: servers' states. What it says of them is what HTTP said.
+
+use super::faults::Kind;
+use super::http_calls::Outcome;
+use super::place::ServerAt;
+use super::users::HOME_REGION;
+use super::world::{Event, World};
+use api::response::Response;
+use model::random::Stream;
+use model::time::Span;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use wire::http::{Method, Request};
+
+const JOBS: u64 = 4;
+/// How long one of them thinks.
+const PAUSE: Span = Span::millis(400);
+
+/// A question under way.
+enum Question {
+    Write {
+        job: String,
+        value: u64,
+    },
+    /// `least`: the newest index of the job that anybody had seen when it began; 0 for a stale read.
+    Read {
+        job: String,
+        least: u64,
+        stale: bool,
+    },
+}
+
+pub struct Clients {
+    draws: Stream,
+    on: bool,
+    questions: BTreeMap<u64, Question>,
+    values: u64,
+    /// The value that each write has asked for, by job.
+    asked: BTreeMap<String, Vec<u64>>,
+    /// By job and index: the value that it has from there on, as anybody was told.
+    known: BTreeMap<(String, u64), u64>,
+    /// The newest index that was acknowledged for each job, or shown by a default read.
+    newest: BTreeMap<String, u64>,
+    pub acknowledged: u64,
+    pub reads: u64,
+    pub stale_reads: u64,
+    pub unknown: u64,
+}
+
+impl Clients {
+    pub fn new(seed: u64) -> Clients {
+        Clients {
+            draws: Stream::new(seed, 107),
+            on: false,
+            questions: BTreeMap::new(),
+            values: 0,
+            asked: BTreeMap::new(),
+            known: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            acknowledged: 0,
+            reads: 0,
+            stale_reads: 0,
+            unknown: 0,
+        }
+    }
+
+    pub fn start(&mut self) {
+        self.on = true;
+    }
+
+    pub fn stop(&mut self) {
+        self.on = false;
+    }
+
+    /// As if a write at a later index than any had been acknowledged.
+    pub fn believe_in_a_later_write(&mut self) {
+        self.newest.values_mut().for_each(|index| *index += 1_000_000);
+    }
+
+    /// The job was found to have that value from that index on.
+    fn learn(&mut self, job: &str, index: u64, value: u64) -> Result<(), String> {
+        if !self.asked.get(job).is_some_and(|all| all.contains(&value)) {
+            return Err(format!("{job} has the value {value} at {index}, which nobody wrote"));
+        }
+        let known = *self.known.entry((job.to_string(), index)).or_insert(value);
+        if known != value {
+            return Err(format!("{job} at {index} had the value {known}, and now {value}"));
+        }
+        let twice = self.known.iter().find(|((j, i), v)| j == job && *i != index && **v == value);
+        match twice {
+            Some(((_, other), _)) => Err(format!("{job} got the value {value} at {other} and at {index}")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl World {
+    /// One of them asks any server; then, after a while, again.
+    pub fn client_asks(&mut self) -> Result<(), String> {
+        if !self.clients.on {
+            return Ok(());
+        }
+        let draws = &mut self.clients.draws;
+        let servers = self.regions[HOME_REGION].servers.len() as u64;
+        let server = draws.below(servers) as usize;
+        let job = format!("http-{}", draws.below(JOBS));
+        let (kind, pause) = (draws.below(5), draws.span_below(PAUSE));
+        let at = ServerAt { region: HOME_REGION, server };
+        if self.regions[at].is_up() {
+            match kind {
+                0 | 1 => self.client_writes(at, job),
+                2 | 3 => self.client_reads(at, job, false),
+                _ => self.client_reads(at, job, true),
+            }
+        }
+        self.after(pause, Event::ClientAsks);
+        Ok(())
+    }
+
+    fn client_writes(&mut self, at: ServerAt, job: String) {
+        self.clients.values += 1;
+        let value = self.clients.values;
+        self.clients.asked.entry(job.clone()).or_default().push(value);
+        let task = json!({ "Name": "t", "Driver": "exec", "Config": { "command": "sim" } });
+        let group = json!({ "Name": "g", "Count": 0, "Tasks": [task] });
+        let meta = json!({ "value": value.to_string() });
+        let body = json!({ "Job": { "ID": job, "Name": job, "Type": "service", "Meta": meta, "TaskGroups": [group] } });
+        let request = request(Method::Put, "/v1/jobs".into(), "", body.to_string().into_bytes());
+        let id = self.call(at, request);
+        self.note(|_| format!("client  {id} writes {value} into {job} at {at}"));
+        self.clients.questions.insert(id, Question::Write { job, value });
+    }
+
+    fn client_reads(&mut self, at: ServerAt, job: String, stale: bool) {
+        let least = if stale { 0 } else { self.clients.newest.get(&job).copied().unwrap_or(0) };
+        let query = if stale { "stale" } else { "" };
+        let id = self.call(at, request(Method::Get, format!("/v1/job/{job}"), query, vec![]));
+        self.note(|_| format!("client  {id} reads {job} at {at}, stale: {stale}"));
+        self.clients.questions.insert(id, Question::Read { job, least, stale });
+    }
+
+    pub fn client_answered(&mut self, id: u64, outcome: Outcome) -> Result<(), String> {
+        let Some(question) = self.clients.questions.remove(&id) else {
+            return Err(format!("call {id} was answered twice, or never made"));
+        };
+        self.note(|_| match &outcome {
+            Outcome::Answered(r) => format!("client  {id} got {}", r.status),
+            Outcome::Unknown => format!("client  {id} got no answer"),
+        });
+        match (question, outcome) {
+            (_, Outcome::Unknown) => {
+                self.clients.unknown += 1;
+                Ok(())
+            }
+            (Question::Write { job, value }, Outcome::Answered(response)) if response.status == 200 => {
+                let index = number(&json_of(&response)?, "JobModifyIndex")?;
+                self.clients.acknowledged += 1;
+                let newest = self.clients.newest.entry(job.clone()).or_default();
+                *newest = index.max(*newest);
+                self.faults.fired(Kind::AskedOverHttp);
+                self.clients.learn(&job, index, value)
+            }
+            // refused, or nobody knows: both are a status of 500, and the value may be there
+            (Question::Write { .. }, Outcome::Answered(response)) => no_success(&response),
+            (Question::Read { job, least, stale }, Outcome::Answered(response)) => {
+                self.client_read(&job, least, stale, &response)
+            }
+        }
+    }
+
+    fn client_read(&mut self, job: &str, least: u64, stale: bool, response: &Response) -> Result<(), String> {
+        match response.status {
+            404 if least > 0 => {
+                Err(format!("{job} was there at {least}, and a read that began later finds none"))
+            }
+            404 => Ok(()),
+            200 => {
+                let body = json_of(response)?;
+                let index = number(&body, "JobModifyIndex")?;
+                if index < least {
+                    return Err(format!(
+                        "{job} was known at {least}, and a read that began later shows {index}"
+                    ));
+                }
+                let value = body["Meta"]["value"].as_str().and_then(|v| v.parse().ok());
+                self.clients.learn(job, index, value.ok_or("a job without its value")?)?;
+                if stale {
+                    self.clients.stale_reads += 1;
+                    return Ok(());
+                }
+                self.clients.reads += 1;
+                let newest = self.clients.newest.entry(job.to_string()).or_default();
+                *newest = index.max(*newest);
+                Ok(())
+            }
+            _ => no_success(response),
+        }
+    }
+}
+
+fn request(method: Method, path: String, query: &str, body: Vec<u8>) -> Request {
+    Request { method, path, query: query.into(), body, websocket: false }
+}
+
+fn json_of(response: &Response) -> Result<Value, String> {
+    serde_json::from_slice(&response.body).map_err(|e| e.to_string())
+}
+
+fn number(body: &Value, key: &str) -> Result<u64, String> {
+    body[key].as_u64().ok_or_else(|| format!("an answer without {key}: {body}"))
+}
+
+/// Servers refuse for want of a leader, of room, or of knowledge; a sound request is not called wrong.
+fn no_success(response: &Response) -> Result<(), String> {
+    match response.status {
+        500 | 429 => Ok(()),
+        status => Err(format!("a sound request got {status}: {}", String::from_utf8_lossy(&response.body))),
+    }
+}

@@ -1,0 +1,191 @@
+//! HTTP requests on their way through any server of a region: waiting for a leader, confirmed, forwarded, carried out by the
+//! leader, answered. What the agent's service does with sockets, for several servers.
+//!
+//! Refuses to know: who asks, and what the answers mean. Invariant: each request has one outcome.
+
+use super::place::ServerAt;
+use super::world::{Event, World};
+use api::response::Response;
+use api::{RouteOutcome, Wait, WaitState, WriteResponder};
+use model::time::Span;
+use server::effects::{ForwardFailure, Input};
+use std::collections::BTreeMap;
+use wire::http::{ForwardedResponse, Request};
+use wire::request::{Refusal, WriteReply};
+
+/// Their numbers are apart from those of others' questions.
+const FIRST_CALL: u64 = 1 << 42;
+
+/// What became of a request, as far as its caller knows.
+#[derive(Debug)]
+pub enum Outcome {
+    Answered(Response),
+    /// Nobody knows.
+    Unknown,
+}
+
+struct Call {
+    at: ServerAt,
+    request: Request,
+    /// The number under which another server has passed it on; `None`: a user asks.
+    serving: Option<u64>,
+    step: Step,
+}
+
+/// What the call waits for.
+enum Step {
+    Waiting(WaitState),
+    Confirming(Wait),
+    Forwarded(Wait),
+    Writing(WriteResponder),
+}
+
+#[derive(Default)]
+pub struct HttpCalls {
+    calls: BTreeMap<u64, Call>,
+    count: u64,
+}
+
+impl World {
+    /// A user asks that server. Its outcome is told to `Clients`.
+    pub fn call(&mut self, at: ServerAt, request: Request) -> u64 {
+        self.begin_call(at, request, None)
+    }
+
+    /// Another server's user asks.
+    pub fn serve_call(&mut self, at: ServerAt, serving: u64, request: Request) {
+        self.begin_call(at, request, Some(serving));
+    }
+
+    fn begin_call(&mut self, at: ServerAt, request: Request, serving: Option<u64>) -> u64 {
+        self.http_calls.count += 1;
+        let id = FIRST_CALL + self.http_calls.count;
+        let step = Step::Waiting(WaitState::default());
+        self.http_calls.calls.insert(id, Call { at, request, serving, step });
+        self.after(Span(10_000), Event::Call { id });
+        id
+    }
+
+    /// The call goes on.
+    pub fn go_on(&mut self, id: u64) -> Result<(), String> {
+        let Some(call) = self.http_calls.calls.get(&id) else { return Ok(()) };
+        let Step::Waiting(state) = call.step else { return Ok(()) };
+        let (at, serving, request) = (call.at, call.serving, call.request.clone());
+        let Some(outcome) = self.route(at, &request, state) else {
+            return self.end_call(id, Outcome::Unknown);
+        };
+        match outcome {
+            RouteOutcome::Respond(response) => return self.end_call(id, Outcome::Answered(response)),
+            RouteOutcome::Wait(wait) => self.wait_for(id, wait),
+            RouteOutcome::ConfirmRead(wait) => {
+                self.set_step(id, Step::Confirming(wait));
+                self.server_input(at, Input::Read { token: id });
+            }
+            RouteOutcome::Forward(_) if serving.is_some() => return self.end_call(id, Outcome::Unknown),
+            RouteOutcome::Forward(wait) => {
+                self.set_step(id, Step::Forwarded(wait));
+                self.server_input(at, Input::Forward { token: id, request: Box::new(request) });
+            }
+            RouteOutcome::Write(action, responder) => {
+                self.set_step(id, Step::Writing(responder));
+                self.server_input(at, Input::Request { token: id, action });
+            }
+            _ => return Err(format!("{} {} is no request of these users", request.path, request.query)),
+        }
+        Ok(())
+    }
+
+    fn set_step(&mut self, id: u64, step: Step) {
+        if let Some(call) = self.http_calls.calls.get_mut(&id) {
+            call.step = step;
+        }
+    }
+
+    fn wait_for(&mut self, id: u64, wait: Wait) {
+        let left = wait.wake_at.since(self.now).max(Span(10_000));
+        self.set_step(id, Step::Waiting(wait.state));
+        self.after(left, Event::Call { id });
+    }
+
+    fn take_step(&mut self, id: u64) -> Option<Step> {
+        let call = self.http_calls.calls.get_mut(&id)?;
+        Some(std::mem::replace(&mut call.step, Step::Waiting(WaitState::default())))
+    }
+
+    pub fn call_confirmed(&mut self, id: u64, confirmed: bool) -> Result<(), String> {
+        match self.take_step(id) {
+            None => Ok(()),
+            Some(Step::Confirming(wait)) if confirmed => {
+                self.set_step(id, Step::Waiting(wait.state.confirmed()));
+                self.go_on(id)
+            }
+            Some(Step::Confirming(wait)) => {
+                self.wait_for(id, wait);
+                Ok(())
+            }
+            Some(_) => Err(format!("call {id} asked for no confirmation")),
+        }
+    }
+
+    pub fn call_forwarded(
+        &mut self,
+        id: u64,
+        result: Result<ForwardedResponse, ForwardFailure>,
+    ) -> Result<(), String> {
+        let wait = match self.take_step(id) {
+            None => return Ok(()),
+            Some(Step::Forwarded(wait)) => wait,
+            Some(_) => return Err(format!("call {id} was not forwarded, or was answered twice")),
+        };
+        match result {
+            Ok(response) => self.end_call(id, Outcome::Answered(response.into())),
+            Err(ForwardFailure::NotDone) => {
+                self.wait_for(id, wait);
+                Ok(())
+            }
+            Err(ForwardFailure::Refused(refusal)) => self.end_call(id, Outcome::Answered(refusal.into())),
+            Err(ForwardFailure::Unknown) => self.end_call(id, Outcome::Unknown),
+        }
+    }
+
+    /// The servers' answer to a write; false if no call has asked for it.
+    pub fn call_written(&mut self, id: u64, result: &Result<WriteReply, Refusal>) -> Result<bool, String> {
+        if id < FIRST_CALL {
+            return Ok(false);
+        }
+        match self.take_step(id) {
+            // its server died meanwhile
+            None => {}
+            Some(Step::Writing(responder)) => {
+                self.end_call(id, Outcome::Answered(responder.response(result.clone())))?;
+            }
+            Some(_) => return Err(format!("call {id} wrote nothing, or was answered twice")),
+        }
+        Ok(true)
+    }
+
+    fn end_call(&mut self, id: u64, outcome: Outcome) -> Result<(), String> {
+        let Some(call) = self.http_calls.calls.remove(&id) else { return Ok(()) };
+        match call.serving {
+            None => self.client_answered(id, outcome),
+            Some(serving) => {
+                let response = match outcome {
+                    Outcome::Answered(response) => Some(response.into()),
+                    Outcome::Unknown => None,
+                };
+                self.server_input(call.at, Input::Served { serving, response });
+                Ok(())
+            }
+        }
+    }
+
+    /// That server is gone: what it was asked goes on with nobody, before anything that is still on its way arrives.
+    pub fn lose_calls(&mut self, at: ServerAt) {
+        let mut lost = vec![];
+        for (id, call) in self.http_calls.calls.iter_mut().filter(|(_, call)| call.at == at) {
+            call.step = Step::Waiting(WaitState::default());
+            lost.push(*id);
+        }
+        lost.into_iter().for_each(|id| self.at(self.now, Event::Call { id }));
+    }
+}
