@@ -13,7 +13,7 @@ use model::id::AllocId;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// More than a node has allocations. What finds no room is asked for again.
+/// More than the allocations of a node. A request that finds the queue full is repeated.
 const QUEUED: usize = 2048;
 /// Directories that are built before their tasks may start: a few milliseconds' worth.
 const BUILDS_AT_ONCE: usize = 16;
@@ -83,7 +83,7 @@ async fn remove_all(asked: Receiver<AllocId>, dirs: Arc<DirPaths>, own: Sender<C
 
 async fn tell(own: &Sender<ClientMessage>, input: Input) {
     // the brain is gone when the agent ends: nobody is left to be told
-    own.send(ClientMessage::Input(input)).await.unwrap_or_default();
+    let _ = own.send(ClientMessage::Input(input)).await;
 }
 
 impl DirPaths {
@@ -95,7 +95,7 @@ impl DirPaths {
         for task in &spec.tasks {
             let user = match task.user.as_str() {
                 "" => None,
-                // one that is not known is for the start to tell, as the driver's failure
+                // an unknown user is reported when the task starts, as the driver's failure
                 name => users::find(name).ok(),
             };
             let owner = user.map(|u| (u.uid, u.gid));

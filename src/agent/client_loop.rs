@@ -19,14 +19,14 @@ use model::time::{Mono, Span};
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use wire::keeper::{Command, Event, PROTOCOL};
+use wire::keeper::{Event, KeeperCommand, PROTOCOL};
 use wire::request::Refusal;
 use wire::rpc::Peer;
 
 /// Where the client's effects go.
-pub struct Channels {
+pub struct ClientChannels {
     pub to_server: Sender<ServerMessage>,
-    pub keeper: Sender<Command>,
+    pub keeper: Sender<KeeperCommand>,
     pub report: Arc<Published<Option<ClientReport>>>,
     pub dirs: AllocDirWorker,
     /// Where each server is, by its raft id.
@@ -41,10 +41,10 @@ pub struct ClientLoop {
     /// Its own id, which never changes.
     node: NodeId,
     space: DiskSpaceMonitor,
-    channels: Channels,
+    channels: ClientChannels,
     /// Commands that found the keeper's queue full, in order. Emptied when the connection breaks: the brain compares
     /// anew after each connection.
-    backlog: VecDeque<Command>,
+    backlog: VecDeque<KeeperCommand>,
     reported: Option<ClientStatusReport>,
     /// Who waits for answers, by token.
     asking: BTreeMap<u64, Sender<Result<Grant, Refusal>>>,
@@ -52,7 +52,7 @@ pub struct ClientLoop {
 }
 
 impl ClientLoop {
-    pub fn new(client: Client, space: DiskSpaceMonitor, channels: Channels) -> ClientLoop {
+    pub fn new(client: Client, space: DiskSpaceMonitor, channels: ClientChannels) -> ClientLoop {
         ClientLoop {
             node: client.status().node,
             client,
@@ -139,7 +139,7 @@ impl ClientLoop {
             Effect::Answer { token, result } => {
                 if let Some(reply) = self.asking.remove(&token) {
                     // whoever asked may have left
-                    reply.try_send(result).unwrap_or_default();
+                    let _ = reply.try_send(result);
                 }
             }
             Effect::ShutdownComplete => return false,

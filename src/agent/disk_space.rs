@@ -1,4 +1,4 @@
-//! Whether a store's disk has room, as news for the brain that writes to it: while the store's reserve is spent, it has none.
+//! Tells a brain when its store's disk becomes full or has room again. A disk is full while the store's reserve is spent.
 
 use ::io::disk::Reserve;
 use model::time::{Mono, Span};
@@ -14,7 +14,7 @@ pub struct DiskSpaceMonitor {
 }
 
 impl DiskSpaceMonitor {
-    /// For a brain that was just made: it takes the disk for free until it is told otherwise.
+    /// For a new brain, which assumes that there is room until it is told otherwise.
     pub fn new(reserve: Arc<Reserve>) -> DiskSpaceMonitor {
         DiskSpaceMonitor { reserve, told_free: true, next_check: Mono::default() }
     }

@@ -86,9 +86,9 @@ fn given(n: u64) -> Option<i64> {
 }
 
 /// What the configuration says of the machine.
-pub fn fingerprint_config(config: &Config, alloc_dir: &Path) -> fingerprint::Config {
+pub fn fingerprint_config(config: &Config, alloc_dir: &Path) -> fingerprint::FingerprintConfig {
     let client = &config.client;
-    fingerprint::Config {
+    fingerprint::FingerprintConfig {
         alloc_dir: alloc_dir.to_path_buf(),
         network_interface: client.network_interface.clone(),
         cpu_total_compute_mhz: given(client.cpu_total_compute_mhz),

@@ -1,5 +1,5 @@
 //! Log lines: what an event says, as text for people or as one JSON object for programs, in the layout of Nomad's log, so that
-//! what reads that reads this (cli.md 4.9).
+//! programs that parse that log parse this one (cli.md 4.9).
 //!
 //! Refuses to know: who reads them, and which events are told.
 
@@ -37,7 +37,7 @@ fn place(event: &Event<'_>) -> Option<String> {
     Some(format!("{}:{}", about.file()?, about.line().unwrap_or(0)))
 }
 
-/// Who speaks: what names itself, or the part of the agent that a crate is.
+/// The module that a line names: the event's own target, or Nomad's name for the part of the agent that a crate is.
 fn module(target: &str) -> &str {
     match target.split("::").next() {
         Some("server" | "state" | "raft" | "scheduler") => "nomad",
@@ -63,7 +63,7 @@ pub fn json(event: &Event<'_>, at: Timestamp, located: bool) -> String {
     line.0
 }
 
-/// The sentence ends `line`, and fields are gathered behind it.
+/// `line` ends with the event's message; the fields are collected apart, to follow it.
 struct Text {
     line: String,
     fields: String,
@@ -71,7 +71,7 @@ struct Text {
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // a string takes all, and a value that cannot be shown is left out
+        // writing into a string cannot fail; a value whose own formatting fails is left out
         match field.name() {
             MESSAGE => write!(Harmless(&mut self.line), "{value:?}").unwrap_or_default(),
             _ => self.record_str(field, &format!("{value:?}")),
@@ -89,7 +89,7 @@ impl Visit for Text {
         let (name, mut fields) = (name_of(field), Harmless(&mut self.fields));
         let written =
             if plain { write!(fields, " {name}={value}") } else { write!(fields, " {name}={value:?}") };
-        written.unwrap_or_default();
+        written.expect("a string takes all");
     }
 }
 
@@ -126,8 +126,7 @@ impl Json {
         if self.0 != "{" {
             self.0.push(',');
         }
-        // a string takes all
-        write!(self.0, "{}:{value}", Value::from(name)).unwrap_or_default();
+        write!(self.0, "{}:{value}", Value::from(name)).expect("a string takes all");
     }
 }
 

@@ -1,12 +1,12 @@
 //! What the agent says of itself, on stderr and in a file: text or JSON, at a level that a SIGHUP can change; and the same for those who
 //! follow it over HTTP, at the level that they ask for.
 
-use super::config::{LogConfig, LogLevel};
+use super::config::{AgentLogConfig, LogLevel};
 use super::log_lines::{json, text};
 use ::io::clock;
 use ::io::log_file::{LogFile, RotationPolicy};
 use ::io::monitor::Monitor;
-use api::monitor::LogLevel as Shown;
+use api::monitor::MonitorLevel;
 use jiff::Timestamp;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -34,7 +34,7 @@ struct Log {
 }
 
 /// Once per process.
-pub fn init(config: &LogConfig) -> Result<Logging, String> {
+pub fn init(config: &AgentLogConfig) -> Result<Logging, String> {
     let monitor = Arc::new(Monitor::default());
     let log = Arc::new(Log {
         own: AtomicU8::new(config.level as u8),
@@ -52,7 +52,7 @@ pub fn init(config: &LogConfig) -> Result<Logging, String> {
 }
 
 /// Written besides stderr, if there shall be one.
-fn log_file(config: &LogConfig) -> Result<Option<LogFile>, String> {
+fn log_file(config: &AgentLogConfig) -> Result<Option<LogFile>, String> {
     let Some(path) = &config.file else { return Ok(None) };
     let rotation = RotationPolicy {
         bytes: config.rotate_bytes,
@@ -71,7 +71,7 @@ impl Logging {
     }
 }
 
-/// Places in the code keep whether anybody listens to them, until they are told to ask again.
+/// `tracing` caches for each call site whether its level is enabled: after a change the cache is rebuilt.
 fn set(which: &AtomicU8, level: LogLevel) {
     which.store(level as u8, Ordering::Relaxed);
     callsite::rebuild_interest_cache();
@@ -82,12 +82,12 @@ impl Log {
         self.own.load(Ordering::Relaxed).max(self.followed.load(Ordering::Relaxed))
     }
 
-    /// A log that cannot be written has nobody to tell but stderr, which is as silent when it is closed.
+    /// A failure to write the log file is reported on stderr; a failure to write to stderr cannot be reported at all.
     fn write(&self, line: &str) {
-        io::stderr().write_all(line.as_bytes()).unwrap_or_default();
+        let _ = io::stderr().write_all(line.as_bytes());
         let Some(file) = &self.file else { return };
         if let Err(e) = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes()) {
-            writeln!(io::stderr(), "The log file cannot be written: {e}").unwrap_or_default();
+            let _ = writeln!(io::stderr(), "The log file cannot be written: {e}");
         }
     }
 }
@@ -144,22 +144,22 @@ fn rank(level: &Level) -> LogLevel {
     }
 }
 
-fn level_of(shown: Shown) -> LogLevel {
+fn level_of(shown: MonitorLevel) -> LogLevel {
     match shown {
-        Shown::Error => LogLevel::Error,
-        Shown::Warn => LogLevel::Warn,
-        Shown::Info => LogLevel::Info,
-        Shown::Debug => LogLevel::Debug,
-        Shown::Trace => LogLevel::Trace,
+        MonitorLevel::Error => LogLevel::Error,
+        MonitorLevel::Warn => LogLevel::Warn,
+        MonitorLevel::Info => LogLevel::Info,
+        MonitorLevel::Debug => LogLevel::Debug,
+        MonitorLevel::Trace => LogLevel::Trace,
     }
 }
 
-fn shown(level: LogLevel) -> Shown {
+fn shown(level: LogLevel) -> MonitorLevel {
     match level {
-        LogLevel::Error => Shown::Error,
-        LogLevel::Warn => Shown::Warn,
-        LogLevel::Info => Shown::Info,
-        LogLevel::Debug => Shown::Debug,
-        LogLevel::Off | LogLevel::Trace => Shown::Trace,
+        LogLevel::Error => MonitorLevel::Error,
+        LogLevel::Warn => MonitorLevel::Warn,
+        LogLevel::Info => MonitorLevel::Info,
+        LogLevel::Debug => MonitorLevel::Debug,
+        LogLevel::Off | LogLevel::Trace => MonitorLevel::Trace,
     }
 }

@@ -24,13 +24,13 @@ mod workers;
 
 use ::io::executor;
 use ::io::host_stats::HostStatsCollector;
-use ::io::http::{self, Published};
+use ::io::http::{self, HttpLimits, HttpSettings, Published};
 use ::io::keeper_connection::{self, KeeperConnection, KeeperStartMode};
 use ::io::{client_rpc, clock, entropy};
 use alloc_dir_worker::{AllocDirWorker, DirPaths};
 use api::agent::AgentInfo;
 use async_channel::{Receiver, Sender};
-use client_loop::ClientLoop;
+use client_loop::{ClientChannels, ClientLoop};
 use config::{Config, Loaded};
 use data_dir::DataDir;
 use http_service::server_call::ServerCall;
@@ -41,7 +41,7 @@ use model::time::Span;
 pub use reload::ReadConfig;
 use reload::Reloader;
 use server::effects::ScheduleTask;
-use server_loop::ServerLoop;
+use server_loop::{ServerChannels, ServerLoop};
 use signals::{Signal, Signals};
 use smol::future::or;
 use startup::{OpenedStores, open_stores};
@@ -52,6 +52,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use wire::keeper::KeeperCommand;
 use wire::status::ServerStatus;
 use workers::SharedReservations;
 
@@ -71,7 +72,7 @@ impl Started {
     /// Ends the agent, with a sentence if it shall count as a failure.
     pub fn stop(&self, why: Result<(), String>) {
         // it may be ending already
-        self.stop.try_send(why).unwrap_or_default();
+        let _ = self.stop.try_send(why);
     }
 }
 
@@ -110,11 +111,11 @@ struct Agent {
     dir: DataDir,
     executor: Arc<smol::Executor<'static>>,
     service: Arc<HttpService>,
-    http_settings: Arc<http::Settings>,
+    http_settings: Arc<HttpSettings>,
     listeners: Vec<TcpListener>,
     server_inbox: Sender<ServerMessage>,
     client_inbox: Sender<ClientMessage>,
-    keeper: Sender<wire::keeper::Command>,
+    keeper: Sender<KeeperCommand>,
     /// A brain's thread ended, and why.
     ended: Receiver<(Brain, Result<(), String>)>,
     threads: Vec<JoinHandle<()>>,
@@ -142,7 +143,7 @@ impl Agent {
         let agent = identity::agent_info(&config, &reloader.settings, dir.root());
         let service =
             http_service(&executor, &config, &dir, agent, opened.reader(), (asks, calls), &logging)?;
-        let http_settings = Arc::new(http::Settings {
+        let http_settings = Arc::new(HttpSettings {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
         });
@@ -163,13 +164,13 @@ impl Agent {
         let mut threads =
             start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
         let (to_self, to_node, served) = (server_inbox.clone(), client_inbox.clone(), service.clone());
-        let channels = server_loop::Channels { to_self, to_node, workers, reservations, service: served };
+        let channels = ServerChannels { to_self, to_node, workers, reservations, service: served };
         let server = ServerLoop::new(opened, channels);
         threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&to_server))?);
 
         let places =
             DirPaths { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
-        let channels = client_loop::Channels {
+        let channels = ClientChannels {
             to_server: server_inbox.clone(),
             keeper: keeper.clone(),
             report: service.client.clone(),
@@ -206,7 +207,8 @@ impl Agent {
         let look = async move {
             let info = executor::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
             let input = client::effects::Input::Fingerprint(Box::new(info));
-            mail.send(ClientMessage::Input(input)).await.unwrap_or_default();
+            // the client may have ended by now
+            let _ = mail.send(ClientMessage::Input(input)).await;
         };
         executor::spawn(&self.executor, look).detach();
     }
@@ -308,9 +310,10 @@ impl Agent {
     async fn stop_brains(&mut self) -> Result<(), String> {
         let kill_tasks = self.config.dev;
         let input = client::effects::Input::Shutdown { kill_tasks };
-        self.client_inbox.try_send(ClientMessage::Input(input)).unwrap_or_default();
         let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
         let done = async {
+            // waits for room; a client that has ended is heard of below
+            let _ = self.client_inbox.send(ClientMessage::Input(input)).await;
             while let Ok((brain, result)) = self.ended.recv().await {
                 if brain == Brain::Client {
                     return result;
@@ -330,14 +333,15 @@ impl Agent {
         if kill_tasks {
             self.end_keeper().await;
         }
-        self.server_inbox.try_send(ServerMessage::Stop).unwrap_or_default();
+        // what is not told ends with the process
+        let _ = self.server_inbox.try_send(ServerMessage::Stop);
         result
     }
 
     /// A `-dev` agent takes its keeper with it.
     async fn end_keeper(&self) {
-        let shutdown = wire::keeper::Command::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
-        self.keeper.try_send(shutdown).unwrap_or_default();
+        let shutdown = KeeperCommand::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
+        let _ = self.keeper.try_send(shutdown);
         let gone = async {
             while keeper_connection::answers(self.dir.root()) {
                 smol::Timer::after(Duration::from_millis(5)).await;
@@ -405,8 +409,8 @@ fn response_headers(config: &Config) -> Vec<(String, String)> {
     config.http.response_headers.clone().into_iter().collect()
 }
 
-fn limits(config: &Config) -> http::Limits {
-    http::Limits { per_address: config.http.max_conns_per_client as usize, ..http::Limits::default() }
+fn limits(config: &Config) -> HttpLimits {
+    HttpLimits { per_address: config.http.max_conns_per_client as usize, ..HttpLimits::default() }
 }
 
 fn event_buffer_entries(config: &Config) -> usize {
@@ -457,7 +461,7 @@ fn connect_keeper(
     dir: &DataDir,
     keeper_start_mode: KeeperStartMode,
     mail: Sender<ClientMessage>,
-) -> Sender<wire::keeper::Command> {
+) -> Sender<KeeperCommand> {
     let (KeeperConnection { commands, notices }, drive) =
         keeper_connection::open(dir.root().to_path_buf(), keeper_start_mode);
     executor::spawn(executor, drive).detach();
@@ -491,6 +495,6 @@ fn spawn_brain(
 ) -> Result<JoinHandle<()>, String> {
     spawn(&format!("{brain:?}").to_lowercase(), move || {
         let result = body();
-        ended.try_send((brain, result)).unwrap_or_default();
+        let _ = ended.try_send((brain, result));
     })
 }

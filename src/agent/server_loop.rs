@@ -26,7 +26,7 @@ use wire::http::{ForwardedResponse, Request};
 use wire::rpc::Peer;
 
 /// Where the server's effects go.
-pub struct Channels {
+pub struct ServerChannels {
     /// Back to this loop.
     pub to_self: Sender<ServerMessage>,
     pub to_node: Sender<ClientMessage>,
@@ -69,7 +69,7 @@ enum Caller {
 
 pub struct ServerLoop {
     opened: Opened,
-    channels: Channels,
+    channels: ServerChannels,
     waiting: BTreeMap<u64, Caller>,
     next_token: u64,
     reopenings: u32,
@@ -78,7 +78,7 @@ pub struct ServerLoop {
 }
 
 impl ServerLoop {
-    pub fn new(opened: Opened, channels: Channels) -> ServerLoop {
+    pub fn new(opened: Opened, channels: ServerChannels) -> ServerLoop {
         ServerLoop {
             opened,
             channels,

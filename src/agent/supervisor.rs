@@ -1,5 +1,5 @@
-//! What systemd is told: that the agent is up, that it is alive, that it stops. Without systemd, nobody is told. And what
-//! systemd told the agent alone: tasks do not see it.
+//! Notifications to systemd: the agent is up, is alive, stops. Without systemd they do nothing. Also the environment variables that
+//! systemd sets for the agent alone: tasks do not inherit them.
 
 use super::messages::{ClientMessage, ServerMessage};
 use async_channel::Sender;
@@ -8,13 +8,13 @@ use smol::future::or;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// The agent runs as a service of systemd's: the keeper then is one of its own.
+/// The agent runs as a service of systemd, so the keeper is started as a service, too.
 pub fn is_systemd() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
-/// Set by systemd for the agent's process (systemd.exec(5)). A task that found them would speak in the agent's name, or
-/// wait for a watchdog that is not its own.
+/// Set by systemd for the agent's process (systemd.exec(5)). A task that inherited them would send notifications in
+/// the agent's name, or serve the agent's watchdog.
 const ABOUT_THE_AGENT: &[&str] = &[
     "CACHE_DIRECTORY",
     "CONFIGURATION_DIRECTORY",
@@ -59,7 +59,7 @@ fn notify(state: &[NotifyState<'_>]) {
     }
 }
 
-/// Tells the watchdog that the agent is alive, as long as both brains answer. A brain that hangs lets it bite.
+/// Tells the watchdog that the agent is alive, as long as both brains answer. When one hangs, systemd restarts the agent.
 pub async fn watchdog(server: Sender<ServerMessage>, client: Sender<ClientMessage>) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let pause = limit / 3;
@@ -70,8 +70,9 @@ pub async fn watchdog(server: Sender<ServerMessage>, client: Sender<ClientMessag
         let asked = server.try_send(ServerMessage::Ping(ping)).is_ok()
             && client.try_send(ClientMessage::Ping(pong)).is_ok();
         let answered = async {
-            server_answers.recv().await.unwrap_or_default();
-            client_answers.recv().await.unwrap_or_default();
+            // a brain that has ended closes its channel, which counts as an answer: its end is reported elsewhere
+            let _ = server_answers.recv().await;
+            let _ = client_answers.recv().await;
             true
         };
         if asked && or(answered, late(pause)).await {

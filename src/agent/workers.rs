@@ -31,7 +31,7 @@ impl SharedReservations {
         }
     }
 
-    /// Every change is one step: whoever panicked with it has left it whole.
+    /// A change is applied in one call that leaves the reservations consistent, so a poisoned lock can be used.
     fn lock(&self) -> MutexGuard<'_, Reservations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -42,7 +42,7 @@ pub fn panics_are_caught() -> bool {
     GUARDED.get()
 }
 
-/// Works until its sender is gone.
+/// Works until the task channel is closed.
 pub fn run(
     tasks: &Receiver<ScheduleTask>,
     results: &Sender<ServerMessage>,

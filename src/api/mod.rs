@@ -32,7 +32,7 @@ pub mod watch;
 use agent::{AgentInfo, ClientReport};
 use events::Subscription;
 use host::HostRequest;
-use metrics::Metrics;
+use metrics::MetricsReport;
 use model::cron::Zones;
 use model::time::Mono;
 use monitor::MonitorRequest;
@@ -88,7 +88,7 @@ pub enum RouteOutcome {
     /// A stream of events.
     Events(Subscription),
     /// To be completed by what the machine says.
-    Metrics(Box<Metrics>),
+    Metrics(Box<MetricsReport>),
     /// The same, of the machine alone.
     Host(HostRequest),
     /// The agent's own log.
@@ -208,6 +208,13 @@ pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> R
         Ok(outcome) => outcome,
         Err(response) => RouteOutcome::Respond(response),
     }
+}
+
+/// Whether `route` may have to work long on it, so that it is not to be called where other requests wait: a filter is asked
+/// about each object of a list, as JSON, however large the objects are.
+pub fn may_take_long(request: &Request) -> bool {
+    let filters = |(name, text): &(String, String)| name == "filter" && !text.is_empty();
+    request::parameters(request).is_ok_and(|asked| asked.iter().any(filters))
 }
 
 fn step(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> Result<RouteOutcome, Response> {

@@ -4,7 +4,7 @@
 
 /// Least first: a reader of one level is shown it and all before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
+pub enum MonitorLevel {
     Error,
     Warn,
     Info,
@@ -14,7 +14,7 @@ pub enum LogLevel {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonitorRequest {
-    pub level: LogLevel,
+    pub level: MonitorLevel,
     /// One JSON object a line instead of text.
     pub json: bool,
     /// Bytes as they are instead of frames.

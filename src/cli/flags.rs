@@ -253,13 +253,12 @@ fn boolean(name: &str, given: Option<String>) -> Result<bool, FlagError> {
 }
 
 /// Flags of Nomad's commands that drover's do not have: what they ask for is not built (cli.md 1.1.4).
-const NOT_BUILT: [&str; 9] = [
+const NOT_BUILT: [&str; 8] = [
     "consul-namespace",
     "consul-token",
     "group",
     "hcl1",
     "policy-override",
-    "preserve-resources",
     "ui",
     "vault-namespace",
     "vault-token",

@@ -26,7 +26,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A stream that is silent for longer has lost its agent: there is a heartbeat every second.
 const STREAM_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub struct Client {
+pub struct HttpClient {
     agent: Agent,
     address: String,
     region: String,
@@ -67,8 +67,8 @@ pub struct RawAnswer {
 
 pub type Query<'a> = &'a [(&'a str, &'a str)];
 
-impl Client {
-    pub fn new(settings: &Settings) -> Client {
+impl HttpClient {
+    pub fn new(settings: &Settings) -> HttpClient {
         // an agent is asked directly, whatever the environment says of proxies
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -78,7 +78,7 @@ impl Client {
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("drover/", env!("CARGO_PKG_VERSION")))
             .build();
-        Client {
+        HttpClient {
             agent: Agent::new_with_config(config),
             address: settings.address.clone(),
             region: settings.region.clone(),

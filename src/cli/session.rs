@@ -2,7 +2,7 @@
 
 use crate::answer::Shape;
 use crate::error::{CommandError, CommandResult};
-use crate::http::{Client, encode};
+use crate::http::{HttpClient, encode};
 use crate::node::shapes::NodeStub;
 use crate::output::Output;
 use crate::render::layout;
@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 use std::cell::OnceCell;
 
 pub struct Session {
-    pub client: Client,
+    pub client: HttpClient,
     pub out: Output,
     /// Looked up when the first time is shown: that reads files, and an agent or a keeper shows none.
     zone: OnceCell<TimeZone>,
@@ -23,7 +23,7 @@ pub struct Session {
 
 impl Session {
     pub fn new(settings: &Settings) -> Session {
-        Session { client: Client::new(settings), out: Output::new(settings), zone: OnceCell::new() }
+        Session { client: HttpClient::new(settings), out: Output::new(settings), zone: OnceCell::new() }
     }
 
     /// Nanoseconds since 1970.
@@ -106,9 +106,8 @@ impl Session {
         if is_full_id(prefix) {
             return Ok(prefix.to_string());
         }
-        let even = even_prefix(prefix)?;
-        let mut found: Vec<T> = self.client.get(list, &[("prefix", &even)])?;
-        found.retain(|one| id_of(one).starts_with(prefix));
+        check_id_prefix(prefix)?;
+        let found: Vec<T> = self.client.get(list, &[("prefix", prefix)])?;
         match &found[..] {
             [] => Err(CommandError::new(format!("No {noun}(s) with prefix or id {prefix:?} found"))),
             [only] => Ok(id_of(only).clone()),
@@ -189,19 +188,18 @@ fn is_full_id(id: &str) -> bool {
     id.parse::<model::id::Uuid>().is_ok()
 }
 
-/// Lists take prefixes of whole bytes only: an odd digit is left off.
-fn even_prefix(prefix: &str) -> CommandResult<String> {
-    if prefix.chars().count() < 2 {
-        return Err(CommandError::new("Identifier must contain at least two characters."));
-    }
+/// Lists look at the digits alone, and take any number of them: of fewer than two, too much begins so.
+fn check_id_prefix(prefix: &str) -> CommandResult<()> {
     let valid = |c: char| c.is_ascii_hexdigit() || c == '-';
     if !prefix.chars().all(valid) || prefix.len() > 36 {
         return Err(CommandError::new(format!(
             "{prefix:?} is no id and no beginning of one: hex digits and dashes only"
         )));
     }
-    let digits = prefix.bytes().filter(|b| *b != b'-').count();
-    Ok(prefix[..prefix.len() - digits % 2].to_string())
+    if prefix.bytes().filter(u8::is_ascii_hexdigit).count() < 2 {
+        return Err(CommandError::new("Identifier must contain at least two characters."));
+    }
+    Ok(())
 }
 
 pub fn ambiguous(prefix: &str, what: &str, table: &str) -> CommandError {
@@ -213,15 +211,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_are_made_even() {
-        for (prefix, expected) in [
-            ("ab", Some("ab")),
-            ("abc", Some("ab")),
-            ("01234567-8", Some("01234567-")),
-            ("a", None),
-            ("xyz", None),
+    fn prefixes_of_ids_have_two_digits_or_more() {
+        for (prefix, refused) in [
+            ("ab", None),
+            ("abc", None),
+            ("ABCDE", None),
+            ("01234567-", None),
+            ("01234567-8", None),
+            ("a", Some("at least two")),
+            ("a-", Some("at least two")),
+            ("", Some("at least two")),
+            ("xyz", Some("no id and no beginning of one")),
+            ("x", Some("no id and no beginning of one")),
         ] {
-            assert_eq!(even_prefix(prefix).ok().as_deref(), expected, "{prefix}");
+            let told = check_id_prefix(prefix).err().map(|e| e.to_string());
+            assert_eq!(told.is_some(), refused.is_some(), "{prefix}: {told:?}");
+            assert!(told.unwrap_or_default().contains(refused.unwrap_or_default()), "{prefix}");
         }
     }
 

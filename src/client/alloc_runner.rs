@@ -12,7 +12,7 @@ use super::health::HealthWatcher;
 use super::kill_order::{KillPhase, KillPlan};
 use super::lifecycle::{Role, Stage, TaskView};
 use super::run_limit::{Age, EXCEEDED};
-use super::task_runner::{Context, Dirty, TaskRunner, TaskSpec};
+use super::task_runner::{Dirty, TaskRunner, TaskSpec, TurnContext};
 use model::alloc::{ClientStatus, DesiredStatus, client_status_of};
 use model::id::AllocId;
 use model::job::Task;
@@ -171,7 +171,7 @@ impl AllocRunner {
         self.stop(Mono(0), true, true);
     }
 
-    pub fn dir_built(&mut self, ctx: &Context<'_>, result: Result<(), String>) {
+    pub fn dir_built(&mut self, ctx: &TurnContext<'_>, result: Result<(), String>) {
         match result {
             Ok(()) => {
                 self.dir = Dir::Built;
@@ -221,7 +221,7 @@ impl AllocRunner {
     }
 
     /// Does everything that is due, until nothing more follows from it.
-    pub fn advance(&mut self, ctx: &mut Context<'_>, previous_lives: bool) {
+    pub fn advance(&mut self, ctx: &mut TurnContext<'_>, previous_lives: bool) {
         self.check_health(ctx);
         if self.has_ended() {
             self.update_client_status();
@@ -248,7 +248,7 @@ impl AllocRunner {
 
     /// Decides whether tasks are being stopped, before a task hears of its run. After an agent restart only the store knows
     /// what was asked for, and an exit may be the first news.
-    pub fn plan_end(&mut self, ctx: &mut Context<'_>) {
+    pub fn plan_end(&mut self, ctx: &mut TurnContext<'_>) {
         if !self.has_ended() {
             self.kill_if_wanted(ctx);
         }
@@ -271,7 +271,7 @@ impl AllocRunner {
         self.tasks.iter().map(view).collect()
     }
 
-    fn kill_if_wanted(&mut self, ctx: &mut Context<'_>) {
+    fn kill_if_wanted(&mut self, ctx: &mut TurnContext<'_>) {
         let now = ctx.now.mono;
         let skip_delays = self.record.assignment.no_shutdown_delay;
         if self.record.retention != Retention::Kept {
@@ -321,7 +321,7 @@ impl AllocRunner {
         self.plan = Some(KillPlan { phase, with_poststop, skip_delays });
     }
 
-    fn advance_kill(&mut self, ctx: &mut Context<'_>) {
+    fn advance_kill(&mut self, ctx: &mut TurnContext<'_>) {
         let Some(mut plan) = self.plan else { return };
         loop {
             plan.phase = match plan.phase {
@@ -361,7 +361,7 @@ impl AllocRunner {
     /// Kills the selected tasks; true once all of them are dead.
     fn kill_tasks(
         &mut self,
-        ctx: &mut Context<'_>,
+        ctx: &mut TurnContext<'_>,
         plan: KillPlan,
         meant: impl Fn(&TaskRunner) -> bool,
     ) -> bool {
@@ -377,7 +377,7 @@ impl AllocRunner {
         all_dead
     }
 
-    fn prepare_dir(&mut self, ctx: &mut Context<'_>, previous_lives: bool) {
+    fn prepare_dir(&mut self, ctx: &mut TurnContext<'_>, previous_lives: bool) {
         let wanted = match self.plan {
             None => true,
             Some(plan) => self.record.dir_built && !plan.with_poststop,
@@ -410,7 +410,7 @@ impl AllocRunner {
         self.dir = Dir::Building { again: ctx.now.mono.after(DIR_TIMEOUT) };
     }
 
-    fn advance_tasks(&mut self, ctx: &mut Context<'_>) {
+    fn advance_tasks(&mut self, ctx: &mut TurnContext<'_>) {
         let ready = self.dir == Dir::Built && ctx.disk_has_space && !self.restarts_all();
         let stage = self.stage;
         for index in 0..self.tasks.len() {
@@ -440,7 +440,7 @@ impl AllocRunner {
         }
     }
 
-    fn remove_dir_if_wanted(&mut self, ctx: &mut Context<'_>) {
+    fn remove_dir_if_wanted(&mut self, ctx: &mut TurnContext<'_>) {
         let now = ctx.now.mono;
         let building = matches!(self.dir, Dir::Building { again } if again > now);
         if self.record.retention == Retention::Kept || !self.has_ended() || building {

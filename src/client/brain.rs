@@ -9,9 +9,9 @@ use super::claims;
 use super::config::Config;
 use super::disk_full;
 use super::effects::{Effect, Input, PendingEffects};
-use super::metrics::{ClientStatusReport, Metrics};
+use super::metrics::{ClientMetrics, ClientStatusReport};
 use super::servers::Servers;
-use super::task_runner::{Context, TaskRunner, TaskSpec};
+use super::task_runner::{TaskRunner, TaskSpec, TurnContext};
 use model::id::{AllocId, RunId, Uuid};
 use model::node::{MAX_ALLOCS, NodeInfo};
 use model::random::Stream;
@@ -58,7 +58,7 @@ pub struct Client {
     pub(super) disk_has_space: bool,
     /// What waits to be written while the disk is full.
     unwritten: WriteBatch,
-    metrics: Metrics,
+    metrics: ClientMetrics,
     agent_started: Mono,
     now: Mono,
 }
@@ -114,7 +114,7 @@ impl Client {
             shutdown: None,
             disk_has_space: true,
             unwritten: WriteBatch::default(),
-            metrics: Metrics::default(),
+            metrics: ClientMetrics::default(),
             agent_started: now.mono,
             now: now.mono,
         }
@@ -140,7 +140,7 @@ impl Client {
         let receipt = self.commit(writes)?;
         if receipt.durable() && self.has_keeper() {
             for run in std::mem::take(&mut self.unforgotten) {
-                effects.keeper(keeper::Command::Forget { run });
+                effects.keeper(keeper::KeeperCommand::Forget { run });
             }
         }
         if self.is_finished(now.mono) {
@@ -257,12 +257,12 @@ impl Client {
         &'a mut self,
         now: Now,
         effects: &'a mut PendingEffects,
-    ) -> (Context<'a>, &'a mut BTreeMap<AllocId, AllocRunner>) {
+    ) -> (TurnContext<'a>, &'a mut BTreeMap<AllocId, AllocRunner>) {
         let boot = match self.keeper {
             Keeper::Up { boot } => Some(boot),
             Keeper::Down { .. } | Keeper::Greeted { .. } => None,
         };
-        let ctx = Context {
+        let ctx = TurnContext {
             now,
             config: &self.config,
             info: self.info.as_deref(),
@@ -281,7 +281,7 @@ impl Client {
         now: Now,
         id: AllocId,
         effects: &mut PendingEffects,
-        act: impl FnOnce(&mut AllocRunner, &mut Context<'_>) -> T,
+        act: impl FnOnce(&mut AllocRunner, &mut TurnContext<'_>) -> T,
     ) -> Option<T> {
         let (mut ctx, allocs) = self.split_context(now, effects);
         Some(act(allocs.get_mut(&id)?, &mut ctx))
@@ -339,7 +339,7 @@ impl Client {
             && *again <= now
         {
             *again = now.after(KEEPER_TIMEOUT);
-            effects.keeper(keeper::Command::List);
+            effects.keeper(keeper::KeeperCommand::List);
         }
     }
 
@@ -354,7 +354,7 @@ impl Client {
         now: Now,
         run: RunId,
         effects: &mut PendingEffects,
-        act: impl FnOnce(&mut TaskRunner, &mut Context<'_>, TaskSpec<'_>),
+        act: impl FnOnce(&mut TaskRunner, &mut TurnContext<'_>, TaskSpec<'_>),
     ) {
         match self.find_run(run) {
             Some((alloc, index)) => {
@@ -365,7 +365,7 @@ impl Client {
             }
             None if self.unforgotten.contains(&run) => {}
             // The keeper does not forget what still runs.
-            None => effects.keeper(keeper::Command::Forget { run }),
+            None => effects.keeper(keeper::KeeperCommand::Forget { run }),
         }
     }
 
@@ -389,7 +389,7 @@ impl Client {
             if matches!(state, RunState::Running { .. }) {
                 stop_unknown_run(run, effects);
             } else {
-                effects.keeper(keeper::Command::Forget { run });
+                effects.keeper(keeper::KeeperCommand::Forget { run });
             }
         }
     }
@@ -441,5 +441,5 @@ impl Client {
 
 /// Stops a run that belongs to no task; it is forgotten once it has ended.
 fn stop_unknown_run(run: RunId, effects: &mut PendingEffects) {
-    effects.keeper(keeper::Command::Stop { run, signal: SIGTERM, timeout: UNKNOWN_RUN_TIMEOUT });
+    effects.keeper(keeper::KeeperCommand::Stop { run, signal: SIGTERM, timeout: UNKNOWN_RUN_TIMEOUT });
 }

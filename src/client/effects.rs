@@ -51,7 +51,7 @@ pub enum Effect {
         to: Peer,
         bytes: Vec<u8>,
     },
-    Keeper(keeper::Command),
+    Keeper(keeper::KeeperCommand),
     /// Asked again after every restart of the agent and after a long silence: what is there stays as it is, what is
     /// missing (after a reboot, what lay in memory) is made.
     BuildDir(DirSpec),
@@ -128,7 +128,7 @@ impl PendingEffects {
         self.0.push(effect);
     }
 
-    pub fn keeper(&mut self, command: keeper::Command) {
+    pub fn keeper(&mut self, command: keeper::KeeperCommand) {
         self.0.push(Effect::Keeper(command));
     }
 

@@ -9,7 +9,7 @@ use super::environment::{self, Environment};
 use super::interpolate::lenient;
 use super::lifecycle::{Role, Stage};
 use super::signals;
-use super::task_runner::Context;
+use super::task_runner::TurnContext;
 use model::id::AllocId;
 use model::job::{Task, no_action};
 use model::time::{Now, Wall};
@@ -88,7 +88,7 @@ impl Client {
                     let why = "the node's keeper is away, nothing can be signalled: try again in a second";
                     return Err(Refusal::new(RefusalKind::Unavailable, why));
                 }
-                let act = |alloc: &mut AllocRunner, ctx: &mut Context<'_>| {
+                let act = |alloc: &mut AllocRunner, ctx: &mut TurnContext<'_>| {
                     alloc.signal(ctx, task.as_deref(), signal, number)
                 };
                 self.act_on(now, *alloc, effects, act)
@@ -143,7 +143,7 @@ impl Client {
         now: Now,
         id: AllocId,
         effects: &mut PendingEffects,
-        act: impl FnOnce(&mut AllocRunner, &mut Context<'_>) -> Result<(), Refusal>,
+        act: impl FnOnce(&mut AllocRunner, &mut TurnContext<'_>) -> Result<(), Refusal>,
     ) -> Result<Grant, Refusal> {
         self.with_alloc(now, id, effects, act).ok_or_else(|| unknown(id))??;
         Ok(Grant::Answer(ClientReply::Done))
@@ -155,7 +155,7 @@ impl Client {
 }
 
 impl AllocRunner {
-    pub fn restart(&mut self, ctx: &Context<'_>, scope: &RestartScope) -> Result<(), Refusal> {
+    pub fn restart(&mut self, ctx: &TurnContext<'_>, scope: &RestartScope) -> Result<(), Refusal> {
         let at = ctx.now.stamp();
         if self.is_ending() {
             return Err(conflict("the allocation has ended or is being stopped: it cannot be restarted"));
@@ -193,7 +193,7 @@ impl AllocRunner {
     /// `task`: `None` is every task that runs.
     pub fn signal(
         &mut self,
-        ctx: &mut Context<'_>,
+        ctx: &mut TurnContext<'_>,
         task: Option<&str>,
         name: &str,
         signal: i32,

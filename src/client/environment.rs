@@ -1,7 +1,7 @@
 //! A task's environment variables and the directories they name (client.md 13, client.md 15).
 
 use super::config::Config;
-use super::interpolate::{Names, lenient};
+use super::interpolate::{NameValues, lenient};
 use model::alloc::name_index;
 use model::claims::HeldPort;
 use model::id::AllocId;
@@ -38,8 +38,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    pub fn names(&self) -> Names<'_> {
-        Names { env: &self.env, node: &self.node }
+    pub fn names(&self) -> NameValues<'_> {
+        NameValues { env: &self.env, node: &self.node }
     }
 }
 
@@ -53,14 +53,14 @@ pub fn build(config: &Config, info: &NodeInfo, assignment: &Assignment, task: &T
     let mut env = identity(config, info, assignment, task);
     ports(assignment, task, &mut env);
     let node = node_names(info, &config.region);
-    let meta = meta(assignment, task, Names { env: &env, node: &node });
+    let meta = meta(assignment, task, NameValues { env: &env, node: &node });
     env.extend(meta);
     for (key, value) in &config.host_env {
         if !config.env_denylist.contains(key) {
             env.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }
-    let names = Names { env: &env, node: &node };
+    let names = NameValues { env: &env, node: &node };
     let own: Vec<_> = task.env.iter().map(|(k, v)| (k.clone(), lenient(v, names))).collect();
     env.extend(own);
     Environment { env, node }
@@ -157,7 +157,7 @@ pub fn core_list(cores: &[u16]) -> String {
 }
 
 /// Job, then group, then task; each key as written and in capitals.
-fn meta(assignment: &Assignment, task: &Task, names: Names<'_>) -> BTreeMap<String, String> {
+fn meta(assignment: &Assignment, task: &Task, names: NameValues<'_>) -> BTreeMap<String, String> {
     let mut merged = BTreeMap::new();
     for level in [&assignment.job_meta, &assignment.group.meta, &task.meta] {
         merged.extend(level);

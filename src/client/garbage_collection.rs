@@ -3,7 +3,7 @@
 use super::alloc_runner::AllocRunner;
 use super::brain::Client;
 use super::effects::PendingEffects;
-use super::task_runner::Context;
+use super::task_runner::TurnContext;
 use model::id::AllocId;
 use model::time::Now;
 use state::client_store::{Retention, WriteBatch};
@@ -54,12 +54,12 @@ impl Client {
 }
 
 impl AllocRunner {
-    fn mark_collected(&mut self, ctx: &mut Context<'_>) {
+    fn mark_collected(&mut self, ctx: &mut TurnContext<'_>) {
         self.set_retention(Retention::Collected);
         self.advance(ctx, false);
     }
 
-    pub fn garbage_collect_ended(&mut self, ctx: &mut Context<'_>) -> Result<(), Refusal> {
+    pub fn garbage_collect_ended(&mut self, ctx: &mut TurnContext<'_>) -> Result<(), Refusal> {
         let why = match (self.has_ended(), self.unreported()) {
             (false, _) => "the allocation has not ended: stop it first",
             (true, Some(_)) => {

@@ -6,12 +6,12 @@ use std::fmt;
 
 /// What names stand for: the task's environment first, then the node (`node.*`, `attr.*`, `meta.*`).
 #[derive(Clone, Copy)]
-pub struct Names<'a> {
+pub struct NameValues<'a> {
     pub env: &'a BTreeMap<String, String>,
     pub node: &'a BTreeMap<String, String>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NameValues<'a> {
     fn get(&self, name: &str) -> Option<&'a str> {
         self.env.get(name).or_else(|| self.node.get(name)).map(String::as_str)
     }
@@ -36,7 +36,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Unknown names stay as text. One pass: what a name stands for is not looked through again.
-pub fn lenient(text: &str, names: Names<'_>) -> String {
+pub fn lenient(text: &str, names: NameValues<'_>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -77,7 +77,7 @@ impl fmt::Display for BadTemplate {
 }
 
 /// `$${` and `%%{` stand for `${` and `%{`; an unknown name is an error.
-pub fn strict(text: &str, names: Names<'_>) -> Result<String, BadTemplate> {
+pub fn strict(text: &str, names: NameValues<'_>) -> Result<String, BadTemplate> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(['$', '%']) {
@@ -104,7 +104,7 @@ pub fn strict(text: &str, names: Names<'_>) -> Result<String, BadTemplate> {
 }
 
 /// `strict` for every text within a value. Its depth is that of a decoded record, which is bounded.
-pub fn strict_value(value: &Value, names: Names<'_>) -> Result<Value, BadTemplate> {
+pub fn strict_value(value: &Value, names: NameValues<'_>) -> Result<Value, BadTemplate> {
     Ok(match value {
         Value::Text(text) => Value::Text(strict(text, names)?),
         Value::List(list) => {
@@ -144,14 +144,14 @@ mod tests {
             ("$${node.class}", "$big"),
             ("ö${node.class}ö", "öbigö"),
         ] {
-            assert_eq!(lenient(text, Names { env: &env, node: &node }), expected);
+            assert_eq!(lenient(text, NameValues { env: &env, node: &node }), expected);
         }
     }
 
     #[test]
     fn unknown_names_are_errors_in_config() {
         let (env, node) = maps();
-        let names = Names { env: &env, node: &node };
+        let names = NameValues { env: &env, node: &node };
         for (text, expected) in [
             ("100% $5 %{http_code} %%{x}", "100% $5 %{http_code} %{x}"),
             ("$${nosuch}", "${nosuch}"),

@@ -43,12 +43,12 @@ impl AllocCounters {
 }
 
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub struct ClientMetrics {
     kept: MetricsSnapshot,
     seen: BTreeMap<AllocId, AllocCounters>,
 }
 
-impl Metrics {
+impl ClientMetrics {
     /// An allocation that is seen for the first time is where the counting starts: it may have come from an earlier life of
     /// the agent.
     pub fn update(&mut self, allocs: &BTreeMap<AllocId, AllocRunner>, now: Mono) {

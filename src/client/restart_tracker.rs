@@ -5,7 +5,7 @@ use model::job::{RestartMode, RestartPolicy};
 use model::time::{Mono, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TaskOutcome {
     Exited {
         success: bool,
     },
@@ -18,7 +18,7 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum RestartDecision {
     /// Completed: not started again.
     Done,
     Fail {
@@ -50,30 +50,30 @@ impl RestartTracker {
         &mut self,
         policy: &RestartPolicy,
         restarts_on_success: bool,
-        outcome: Outcome,
+        outcome: TaskOutcome,
         now: Mono,
         jitter: u64,
-    ) -> Decision {
-        let done = outcome == (Outcome::Exited { success: true }) && !restarts_on_success;
-        if outcome == Outcome::Lost {
-            return Decision::Restart { delay: Span::ZERO, reason: AFTER_REBOOT };
+    ) -> RestartDecision {
+        let done = outcome == (TaskOutcome::Exited { success: true }) && !restarts_on_success;
+        if outcome == TaskOutcome::Lost {
+            return RestartDecision::Restart { delay: Span::ZERO, reason: AFTER_REBOOT };
         }
         if policy.attempts <= 0 {
-            return if done { Decision::Done } else { fail("Policy allows no restarts") };
+            return if done { RestartDecision::Done } else { fail("Policy allows no restarts") };
         }
         if now > self.window_start.after(policy.interval) {
             (self.count, self.window_start) = (0, now);
         }
         self.count = self.count.saturating_add(1);
-        if outcome == (Outcome::StartFailed { retryable: false }) {
+        if outcome == (TaskOutcome::StartFailed { retryable: false }) {
             fail("Error was unrecoverable")
         } else if done {
-            Decision::Done
+            RestartDecision::Done
         } else if self.count <= policy.attempts {
-            Decision::Restart { delay: jittered(policy.delay, jitter), reason: WITHIN_POLICY }
+            RestartDecision::Restart { delay: jittered(policy.delay, jitter), reason: WITHIN_POLICY }
         } else if policy.mode == RestartMode::Delay {
             let delay = self.window_start.after(policy.interval).since(now);
-            Decision::Restart { delay, reason: AFTER_DELAY }
+            RestartDecision::Restart { delay, reason: AFTER_DELAY }
         } else {
             let RestartPolicy { attempts, interval, .. } = policy;
             fail(format!("Exceeded allowed attempts {attempts} in interval {interval} and mode is \"fail\""))
@@ -81,8 +81,8 @@ impl RestartTracker {
     }
 }
 
-fn fail(reason: impl Into<String>) -> Decision {
-    Decision::Fail { reason: reason.into() }
+fn fail(reason: impl Into<String>) -> RestartDecision {
+    RestartDecision::Fail { reason: reason.into() }
 }
 
 /// `delay + rand[0, delay) / 4`.
@@ -110,8 +110,8 @@ mod tests {
         Mono(1_000_000_000_000).after(Span::seconds(seconds))
     }
 
-    const BAD: Outcome = Outcome::Exited { success: false };
-    const GOOD: Outcome = Outcome::Exited { success: true };
+    const BAD: TaskOutcome = TaskOutcome::Exited { success: false };
+    const GOOD: TaskOutcome = TaskOutcome::Exited { success: true };
 
     #[test]
     fn a_service_fails_at_the_third_exit() {
@@ -119,7 +119,7 @@ mod tests {
         let policy = policy(2, 1800, 15, RestartMode::Fail);
         for (time, jitter) in [(1, 0), (20, u64::MAX)] {
             match tracker.decide(&policy, true, BAD, at(time), jitter) {
-                Decision::Restart { delay, reason: WITHIN_POLICY } => {
+                RestartDecision::Restart { delay, reason: WITHIN_POLICY } => {
                     assert!(delay >= Span::seconds(15) && delay < Span::millis(18_750), "{delay}");
                 }
                 other => panic!("{other:?}"),
@@ -145,7 +145,7 @@ mod tests {
         tracker.decide(&policy, true, BAD, at(1), 0);
         tracker.decide(&policy, true, BAD, at(20), 0);
         let third = tracker.decide(&policy, true, BAD, at(60), 7);
-        assert_eq!(third, Decision::Restart { delay: Span::seconds(1740), reason: AFTER_DELAY });
+        assert_eq!(third, RestartDecision::Restart { delay: Span::seconds(1740), reason: AFTER_DELAY });
     }
 
     #[test]
@@ -154,26 +154,31 @@ mod tests {
         let policy = policy(1, 10, 1, RestartMode::Fail);
         for time in [2, 13] {
             let decision = tracker.decide(&policy, true, BAD, at(time), 0);
-            assert_eq!(decision, Decision::Restart { delay: Span::seconds(1), reason: WITHIN_POLICY });
+            assert_eq!(decision, RestartDecision::Restart { delay: Span::seconds(1), reason: WITHIN_POLICY });
         }
-        assert!(matches!(tracker.decide(&policy, true, BAD, at(14), 0), Decision::Fail { .. }));
+        assert!(matches!(tracker.decide(&policy, true, BAD, at(14), 0), RestartDecision::Fail { .. }));
     }
 
     #[test]
     fn each_outcome_has_its_restart_decision() {
         let none = || fail("Policy allows no restarts");
-        let restart = || Decision::Restart { delay: Span::seconds(1), reason: WITHIN_POLICY };
+        let restart = || RestartDecision::Restart { delay: Span::seconds(1), reason: WITHIN_POLICY };
         let cases = [
             (0, true, GOOD, none()),
-            (0, false, GOOD, Decision::Done),
+            (0, false, GOOD, RestartDecision::Done),
             (0, false, BAD, none()),
-            (0, true, Outcome::StartFailed { retryable: true }, none()),
-            (1, false, GOOD, Decision::Done),
+            (0, true, TaskOutcome::StartFailed { retryable: true }, none()),
+            (1, false, GOOD, RestartDecision::Done),
             (1, true, GOOD, restart()),
             (1, false, BAD, restart()),
-            (1, true, Outcome::StartFailed { retryable: true }, restart()),
-            (1, true, Outcome::StartFailed { retryable: false }, fail("Error was unrecoverable")),
-            (0, true, Outcome::Lost, Decision::Restart { delay: Span::ZERO, reason: AFTER_REBOOT }),
+            (1, true, TaskOutcome::StartFailed { retryable: true }, restart()),
+            (1, true, TaskOutcome::StartFailed { retryable: false }, fail("Error was unrecoverable")),
+            (
+                0,
+                true,
+                TaskOutcome::Lost,
+                RestartDecision::Restart { delay: Span::ZERO, reason: AFTER_REBOOT },
+            ),
         ];
         for (attempts, on_success, outcome, expected) in cases {
             let policy = policy(attempts, 10, 1, RestartMode::Fail);

@@ -6,7 +6,7 @@ use super::driver::{self, StartError};
 use super::effects::{PendingEffects, RunningTask};
 use super::events;
 use super::lifecycle::Role;
-use super::restart_tracker::{AFTER_REBOOT, Decision, Outcome, RestartTracker, WITHIN_POLICY};
+use super::restart_tracker::{AFTER_REBOOT, RestartDecision, RestartTracker, TaskOutcome, WITHIN_POLICY};
 use super::signals;
 use model::id::{AllocId, RunId, Uuid};
 use model::job::Task;
@@ -15,11 +15,11 @@ use model::random::Stream;
 use model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
 use model::time::{Mono, Now, Span, Wall};
 use state::client_store::{RunRecord, TaskRecord, WantedRestart};
-use wire::keeper::{Command, RunState};
+use wire::keeper::{KeeperCommand, RunState};
 use wire::rpc::Assignment;
 
 /// What allocation and task runners may use during a turn of the client.
-pub struct Context<'a> {
+pub struct TurnContext<'a> {
     pub now: Now,
     pub config: &'a Config,
     /// Nothing starts before the machine is known: its names may stand in a task's config.
@@ -165,7 +165,7 @@ impl TaskRunner {
     }
 
     /// Does what is due. `gate`: the lifecycle allows a start.
-    pub fn advance(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>, gate: bool) {
+    pub fn advance(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, gate: bool) {
         if self.is_dead() {
             return;
         }
@@ -186,7 +186,7 @@ impl TaskRunner {
             KillState::Stopping { attempt, ask_at } if ask_at <= now => {
                 let timeout = kill_timeout(ctx.config, spec.task);
                 let signal = signals::number(&spec.task.kill_signal).unwrap_or(signals::DEFAULT);
-                ctx.effects.keeper(Command::Stop { run: run.id, signal, timeout });
+                ctx.effects.keeper(KeeperCommand::Stop { run: run.id, signal, timeout });
                 self.kill = KillState::Stopping { attempt, ask_at: now.after(timeout + STOP_TIMEOUT) };
             }
             KillState::No | KillState::Delayed { .. } if !run.confirmed && self.ask_start_at <= now => {
@@ -196,7 +196,7 @@ impl TaskRunner {
         }
     }
 
-    fn start(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>) {
+    fn start(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>) {
         if ctx.info.is_none() {
             return;
         }
@@ -214,11 +214,11 @@ impl TaskRunner {
     }
 
     /// Asking twice for one run starts it once.
-    fn ask_start(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>, run: RunId) {
+    fn ask_start(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, run: RunId) {
         let Some(info) = ctx.info else { return };
         match driver::run_spec(ctx.config, info, spec.assignment, spec.task) {
             Ok(made) => {
-                ctx.effects.keeper(Command::Start { run, spec: Box::new(made) });
+                ctx.effects.keeper(KeeperCommand::Start { run, spec: Box::new(made) });
                 self.ask_start_at = ctx.now.mono.after(START_TIMEOUT);
             }
             Err(error) => {
@@ -228,13 +228,13 @@ impl TaskRunner {
                     StartError::Driver(why) => events::driver_failure(at, &why),
                 });
                 self.local.run = None;
-                self.after_end(ctx, spec, Outcome::StartFailed { retryable: false }, at);
+                self.after_end(ctx, spec, TaskOutcome::StartFailed { retryable: false }, at);
             }
         }
     }
 
     /// Stops the task for good. Without `delay` its shutdown delay is left out.
-    pub fn kill(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>, delay: bool) {
+    pub fn kill(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, delay: bool) {
         if !self.is_dead() && self.local.restart.take().is_some() {
             // being killed overrides the restart
             self.kill = KillState::No;
@@ -299,15 +299,15 @@ impl TaskRunner {
     }
 
     /// False when the task does not run.
-    pub fn signal(&mut self, ctx: &mut Context<'_>, name: &str, signal: i32) -> bool {
+    pub fn signal(&mut self, ctx: &mut TurnContext<'_>, name: &str, signal: i32) -> bool {
         let Some(run) = self.local.run.as_ref().filter(|r| r.confirmed).map(|r| r.id) else { return false };
-        ctx.effects.keeper(Command::Signal { run, signal });
+        ctx.effects.keeper(KeeperCommand::Signal { run, signal });
         self.add_event(events::signaling(ctx.now.stamp(), name));
         true
     }
 
     /// `pid`: `None` when it has ended since.
-    pub fn started(&mut self, ctx: &Context<'_>, pid: Option<u32>, at: Wall) {
+    pub fn started(&mut self, ctx: &TurnContext<'_>, pid: Option<u32>, at: Wall) {
         self.pid = pid;
         let Some(run) = self.local.run.as_mut().filter(|r| !r.confirmed) else { return };
         run.confirmed = true;
@@ -320,7 +320,7 @@ impl TaskRunner {
 
     pub fn start_failed(
         &mut self,
-        ctx: &mut Context<'_>,
+        ctx: &mut TurnContext<'_>,
         spec: TaskSpec<'_>,
         message: &str,
         retryable: bool,
@@ -328,15 +328,16 @@ impl TaskRunner {
         let at = ctx.now.stamp();
         self.add_event(events::driver_failure(at, message));
         self.drop_run(ctx);
-        self.after_end(ctx, spec, Outcome::StartFailed { retryable }, at);
+        self.after_end(ctx, spec, TaskOutcome::StartFailed { retryable }, at);
     }
 
-    pub fn exited(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>, exit: Exit, at: Wall) {
+    pub fn exited(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, exit: Exit, at: Wall) {
         let at = known(at, ctx.now);
         self.started_unseen(ctx, at);
         self.oom_kills += u64::from(exit.oom_killed);
         let rebooted = self.is_of_another_boot(ctx) && exit.status == ExitStatus::Unknown;
-        let outcome = if rebooted { Outcome::Lost } else { Outcome::Exited { success: exit.successful() } };
+        let outcome =
+            if rebooted { TaskOutcome::Lost } else { TaskOutcome::Exited { success: exit.successful() } };
         self.add_event(match rebooted {
             true => events::failed_restoring(at, REBOOTED),
             false => events::terminated(at, exit),
@@ -347,17 +348,17 @@ impl TaskRunner {
 
     /// A task that exited had started. If the agent died before that was stored, the start was some time between the last
     /// event and the exit.
-    fn started_unseen(&mut self, ctx: &Context<'_>, ended: Wall) {
+    fn started_unseen(&mut self, ctx: &TurnContext<'_>, ended: Wall) {
         let last = self.local.state.events.last().map_or(ended, |event| event.at);
         self.started(ctx, None, last.min(ended));
     }
 
     /// The keeper refused what it was asked about this task's run.
-    pub fn refused(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>, message: &str) {
+    pub fn refused(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, message: &str) {
         let Some(run) = &self.local.run else { return };
         if !run.confirmed && self.kill != KillState::No {
             self.local.run = None;
-            self.after_end(ctx, spec, Outcome::Lost, ctx.now.stamp());
+            self.after_end(ctx, spec, TaskOutcome::Lost, ctx.now.stamp());
         } else if !run.confirmed {
             self.start_failed(ctx, spec, message, true);
         } else if let KillState::Stopping { attempt, .. } = self.kill {
@@ -367,7 +368,7 @@ impl TaskRunner {
     }
 
     /// Reattaches to the run as the keeper lists it on a new connection; `None`: the keeper does not know it.
-    pub fn reconcile(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>, found: Option<&RunState>) {
+    pub fn reconcile(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, found: Option<&RunState>) {
         let Some(run) = &self.local.run else { return };
         self.ask_start_at = Mono(0);
         if let KillState::Stopping { attempt, .. } = self.kill {
@@ -386,26 +387,26 @@ impl TaskRunner {
         }
     }
 
-    fn lost(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>) {
+    fn lost(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>) {
         let at = ctx.now.stamp();
         let rebooted = self.is_of_another_boot(ctx);
         let why = if rebooted { REBOOTED } else { "its process is no longer known" };
         self.add_event(events::failed_restoring(at, why));
         self.local.run = None;
-        let outcome = if rebooted { Outcome::Lost } else { Outcome::Exited { success: false } };
+        let outcome = if rebooted { TaskOutcome::Lost } else { TaskOutcome::Exited { success: false } };
         self.after_end(ctx, spec, outcome, at);
     }
 
-    fn is_of_another_boot(&self, ctx: &Context<'_>) -> bool {
+    fn is_of_another_boot(&self, ctx: &TurnContext<'_>) -> bool {
         self.local.run.as_ref().is_some_and(|run| Some(run.boot) != ctx.boot)
     }
 
-    fn drop_run(&mut self, ctx: &mut Context<'_>) {
+    fn drop_run(&mut self, ctx: &mut TurnContext<'_>) {
         ctx.forget.extend(self.local.run.take().map(|run| run.id));
         self.touch(Dirty::Lazy);
     }
 
-    fn after_end(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>, outcome: Outcome, at: Wall) {
+    fn after_end(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, outcome: TaskOutcome, at: Wall) {
         let restarts = self.local.restart.take().is_some();
         if spec.to_end {
             self.add_event(events::killed(at));
@@ -419,9 +420,9 @@ impl TaskRunner {
         let on_success = self.role.restarts_on_success(spec.assignment.job_type);
         let (now, jitter) = (ctx.now.mono, ctx.random.next_u64());
         match self.tracker.decide(&spec.task.restart, on_success, outcome, now, jitter) {
-            Decision::Done => self.mark_dead(at),
-            Decision::Fail { reason } => self.fail(events::not_restarting(at, &reason), at),
-            Decision::Restart { delay, reason } => {
+            RestartDecision::Done => self.mark_dead(at),
+            RestartDecision::Fail { reason } => self.fail(events::not_restarting(at, &reason), at),
+            RestartDecision::Restart { delay, reason } => {
                 let expected = reason == WITHIN_POLICY || reason == AFTER_REBOOT;
                 self.prepare_restart(ctx.now.stamp(), now.after(delay));
                 self.add_event(events::restarting(at, delay, reason, expected));

@@ -4,7 +4,7 @@
 //! through descriptors of directories that were opened without following. Layout and modes are those of client.md 13:
 //! `secrets` and `private` belong to the task's user alone, because others on the machine have no business there.
 
-use model::family::dispatch::payload_path;
+use model::dispatch::payload_path;
 use model::id::AllocId;
 use model::validate::names::MAX_TASK_NAME_BYTES as MAX_NAME_BYTES;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};

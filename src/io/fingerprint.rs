@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// What the agent's configuration says instead of the machine.
 #[derive(Clone, Debug, Default)]
-pub struct Config {
+pub struct FingerprintConfig {
     pub alloc_dir: PathBuf,
     pub network_interface: Option<String>,
     pub cpu_total_compute_mhz: Option<i64>,
@@ -53,7 +53,7 @@ const SIGNALS: &str = "SIGABRT,SIGALRM,SIGBUS,SIGCHLD,SIGCONT,SIGFPE,SIGHUP,SIGI
     SIGWINCH,SIGXCPU,SIGXFSZ";
 
 /// `at`: when drivers were fingerprinted.
-pub fn fingerprint(config: &Config, at: Wall) -> Fingerprint {
+pub fn fingerprint(config: &FingerprintConfig, at: Wall) -> Fingerprint {
     let mut attributes = BTreeMap::new();
     let mut set = |key: &str, value: String| {
         if !value.is_empty() {
@@ -120,7 +120,7 @@ pub fn fingerprint(config: &Config, at: Wall) -> Fingerprint {
     }
 }
 
-fn drivers(config: &Config, at: Wall) -> BTreeMap<String, DriverInfo> {
+fn drivers(config: &FingerprintConfig, at: Wall) -> BTreeMap<String, DriverInfo> {
     let on = config.raw_exec;
     let attributes = on.then(|| ("driver.raw_exec".to_string(), "true".to_string()));
     let raw_exec = DriverInfo {
@@ -241,7 +241,7 @@ struct Disk {
 }
 
 impl Disk {
-    fn find(config: &Config) -> Disk {
+    fn find(config: &FingerprintConfig) -> Disk {
         let dir = config.alloc_dir.ancestors().find(|d| d.exists()).unwrap_or(Path::new("/"));
         let bytes = |mb: i64| mb.saturating_mul(MIB);
         let found = rustix::fs::statvfs(dir).ok();
@@ -284,10 +284,10 @@ mod tests {
 
     #[test]
     fn this_machine_is_described() {
-        let config = Config {
+        let config = FingerprintConfig {
             alloc_dir: std::env::temp_dir().join("not/there/yet"),
             raw_exec: true,
-            ..Config::default()
+            ..FingerprintConfig::default()
         };
         let got = fingerprint(&config, Wall(1));
         for key in [
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_configuration_wins() {
-        let config = Config {
+        let config = FingerprintConfig {
             alloc_dir: "/".into(),
             network_interface: Some("lo".into()),
             cpu_total_compute_mhz: Some(4321),
@@ -327,7 +327,7 @@ mod tests {
             disk_total_mb: Some(2000),
             disk_free_mb: Some(1000),
             raw_exec: false,
-            ..Config::default()
+            ..FingerprintConfig::default()
         };
         let got = fingerprint(&config, Wall(1));
         assert_eq!(got.capacity, Amount { cpu_mhz: 4321, memory_mb: 512, disk_mb: 1000, ..Amount::ZERO });

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
-use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunReport, RunState};
+use wire::keeper::{Event, KeeperCommand, MAX_MESSAGE_BYTES, PROTOCOL, RunReport, RunState};
 use wire::record;
 
 /// What `stop` gives tasks between the signal and SIGKILL.
@@ -45,7 +45,7 @@ fn shown(report: &RunReport) -> String {
 
 pub fn stop(data_dir: &Path) -> Result<(), String> {
     let (mut stream, _) = greet(data_dir)?;
-    let shutdown = Command::Shutdown { signal: SIGTERM, timeout: STOP_TIMEOUT };
+    let shutdown = KeeperCommand::Shutdown { signal: SIGTERM, timeout: STOP_TIMEOUT };
     send(&mut stream, &shutdown).map_err(|e| e.to_string())?;
     loop {
         match receive(&mut stream) {
@@ -60,7 +60,7 @@ fn greet(data_dir: &Path) -> Result<(UnixStream, Event), String> {
     let none = |e| format!("no keeper answers in {}: {e}", data_dir.display());
     let mut stream = keeper::connect(data_dir).map_err(none)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(|e| e.to_string())?;
-    send(&mut stream, &Command::Hello { protocol: PROTOCOL }).map_err(none)?;
+    send(&mut stream, &KeeperCommand::Hello { protocol: PROTOCOL }).map_err(none)?;
     match receive(&mut stream).map_err(none)? {
         Some(Event::Refused { message, .. }) => Err(message),
         Some(event) => Ok((stream, event)),
@@ -68,7 +68,7 @@ fn greet(data_dir: &Path) -> Result<(UnixStream, Event), String> {
     }
 }
 
-fn send(stream: &mut UnixStream, command: &Command) -> io::Result<()> {
+fn send(stream: &mut UnixStream, command: &KeeperCommand) -> io::Result<()> {
     let message = record::encode(command);
     stream.write_all(&(message.len() as u32).to_le_bytes())?;
     stream.write_all(&message)

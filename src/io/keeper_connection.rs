@@ -18,7 +18,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
-use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunReport};
+use wire::keeper::{Event, KeeperCommand, MAX_MESSAGE_BYTES, PROTOCOL, RunReport};
 use wire::record;
 
 /// Who starts the keeper.
@@ -51,7 +51,7 @@ pub enum KeeperNotice {
 /// Dropped: the connection ends, and with `KeeperStartMode::Owned` every task.
 pub struct KeeperConnection {
     /// Bounded: a full channel is the sender's to handle.
-    pub commands: Sender<Command>,
+    pub commands: Sender<KeeperCommand>,
     pub notices: Receiver<KeeperNotice>,
 }
 
@@ -89,7 +89,7 @@ struct Driver {
     child: Option<Child>,
     /// With `KeeperStartMode::Owned`: both ends of the pipe by which the keeper sees our end.
     life: Option<(OwnedFd, OwnedFd)>,
-    to_send: Receiver<Command>,
+    to_send: Receiver<KeeperCommand>,
     tell: Sender<KeeperNotice>,
 }
 
@@ -135,7 +135,7 @@ impl Driver {
         };
         let stream = Async::new(stream).map_err(|e| format!("the keeper's socket: {e}"))?;
         let greeted = async {
-            write(&stream, &record::encode(&Command::Hello { protocol: PROTOCOL })).await?;
+            write(&stream, &record::encode(&KeeperCommand::Hello { protocol: PROTOCOL })).await?;
             read(&stream).await
         };
         let late = async {
@@ -221,11 +221,11 @@ fn backoff(failures: u32) -> Duration {
 }
 
 /// The answer to a command that is too long for a message.
-fn too_long(command: Command, bytes: usize) -> Event {
+fn too_long(command: KeeperCommand, bytes: usize) -> Event {
     let message =
         format!("{bytes} bytes of command, args and env are too many: {MAX_MESSAGE_BYTES} are allowed");
     match command {
-        Command::Start { run, .. } => Event::StartFailed { run, message, retryable: false },
+        KeeperCommand::Start { run, .. } => Event::StartFailed { run, message, retryable: false },
         _ => Event::Refused { run: None, message },
     }
 }
@@ -294,14 +294,14 @@ mod tests {
     /// The keeper's side of one connection, from the greeting on.
     async fn greet(listener: &Async<UnixListener>) -> Async<UnixStream> {
         let (stream, _) = listener.accept().await.expect("a connection");
-        assert_eq!(command(&stream).await, Command::Hello { protocol: PROTOCOL });
+        assert_eq!(command(&stream).await, KeeperCommand::Hello { protocol: PROTOCOL });
         let welcome =
             Event::Welcome { protocol: PROTOCOL, boot_id: Uuid::default(), keeper_pid: 7, runs: vec![] };
         write(&stream, &record::encode(&welcome)).await.expect("written");
         stream
     }
 
-    async fn command(mut stream: &Async<UnixStream>) -> Command {
+    async fn command(mut stream: &Async<UnixStream>) -> KeeperCommand {
         let mut length = [0u8; 4];
         stream.read_exact(&mut length).await.expect("a length");
         let mut message = vec![0; u32::from_le_bytes(length) as usize];
@@ -319,8 +319,8 @@ mod tests {
         let script = async {
             let stream = greet(&listener).await;
             assert_eq!(link.notices.recv().await, Ok(up.clone()));
-            link.commands.send(Command::List).await.expect("queued");
-            assert_eq!(command(&stream).await, Command::List);
+            link.commands.send(KeeperCommand::List).await.expect("queued");
+            assert_eq!(command(&stream).await, KeeperCommand::List);
             write(&stream, &record::encode(&EXITED)).await.expect("written");
             assert_eq!(link.notices.recv().await, Ok(KeeperNotice::Event(EXITED)));
             drop(stream);

@@ -126,7 +126,7 @@ mod tests {
         fn new(name: &str) -> Dir {
             let dir = std::env::temp_dir().join(format!("drover-log-file-{name}-{}", std::process::id()));
             // left over from a test that was killed
-            fs::remove_dir_all(&dir).unwrap_or_default();
+            let _ = fs::remove_dir_all(&dir);
             Dir(dir)
         }
 
@@ -140,7 +140,7 @@ mod tests {
 
     impl Drop for Dir {
         fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap_or_default();
+            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
             (Some(1), &["a long line\n", "3\n4\n"]),
             (Some(0), &["3\n4\n"]),
         ] {
-            fs::remove_dir_all(&dir.0).unwrap_or_default();
+            let _ = fs::remove_dir_all(&dir.0);
             let mut file = log(&dir, 6, Duration::ZERO, keep);
             for line in ["one\n", "two\n", "a long line\n", "3\n"] {
                 file.write_all(line.as_bytes()).unwrap();

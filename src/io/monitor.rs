@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: how lines are written and what a level means to the log; whoever logs is told which level is wanted.
 
-use api::monitor::{LogLevel, MonitorRequest};
+use api::monitor::{MonitorLevel, MonitorRequest};
 use async_channel::{Receiver, Sender, TrySendError};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ const MAX_READERS: usize = 16;
 const LINES: usize = 512;
 
 /// Called with the most verbose level that a reader wants; `None`: there are no readers.
-type Listener = Box<dyn Fn(Option<LogLevel>) + Send + Sync>;
+type Listener = Box<dyn Fn(Option<MonitorLevel>) + Send + Sync>;
 
 #[derive(Default)]
 pub struct Monitor {
@@ -38,7 +38,7 @@ struct Reader {
 }
 
 /// A place among the readers, given up when dropped.
-pub struct Subscription {
+pub struct MonitorSubscription {
     monitor: Arc<Monitor>,
     number: u64,
     pub lines: Receiver<Vec<u8>>,
@@ -47,13 +47,13 @@ pub struct Subscription {
 
 impl Monitor {
     /// Once per process.
-    pub fn listen(&self, listener: impl Fn(Option<LogLevel>) + Send + Sync + 'static) {
+    pub fn listen(&self, listener: impl Fn(Option<MonitorLevel>) + Send + Sync + 'static) {
         // a second agent in one process shares the first one's log
-        self.listener.set(Box::new(listener)).unwrap_or_default();
+        let _ = self.listener.set(Box::new(listener));
     }
 
     /// `None`: there are too many readers.
-    pub fn subscribe(self: &Arc<Self>, request: MonitorRequest) -> Option<Subscription> {
+    pub fn subscribe(self: &Arc<Self>, request: MonitorRequest) -> Option<MonitorSubscription> {
         let mut readers = self.readers();
         if readers.by_number.len() >= MAX_READERS {
             return None;
@@ -64,11 +64,11 @@ impl Monitor {
         readers.by_number.insert(number, Reader { request, lines: sender, dropped: dropped.clone() });
         drop(readers);
         self.tell();
-        Some(Subscription { monitor: self.clone(), number, lines, dropped })
+        Some(MonitorSubscription { monitor: self.clone(), number, lines, dropped })
     }
 
     /// A line as it was written, with its end; `json` says in which form.
-    pub fn line(&self, level: LogLevel, json: bool, bytes: &[u8]) {
+    pub fn line(&self, level: MonitorLevel, json: bool, bytes: &[u8]) {
         for reader in self.readers().by_number.values() {
             if level > reader.request.level || json != reader.request.json {
                 continue;
@@ -94,14 +94,14 @@ impl Monitor {
     }
 }
 
-impl Subscription {
+impl MonitorSubscription {
     /// How many lines were lost since this was last asked.
     pub fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
     }
 }
 
-impl Drop for Subscription {
+impl Drop for MonitorSubscription {
     fn drop(&mut self) {
         self.monitor.readers().by_number.remove(&self.number);
         self.monitor.tell();
@@ -112,7 +112,7 @@ impl Drop for Subscription {
 mod tests {
     use super::*;
 
-    fn request(level: LogLevel, json: bool) -> MonitorRequest {
+    fn request(level: MonitorLevel, json: bool) -> MonitorRequest {
         MonitorRequest { level, json, plain: true }
     }
 
@@ -122,33 +122,33 @@ mod tests {
         let heard = Arc::new(Mutex::new(vec![]));
         let hear = heard.clone();
         monitor.listen(move |level| hear.lock().unwrap_or_else(PoisonError::into_inner).push(level));
-        let warn = monitor.subscribe(request(LogLevel::Warn, false)).expect("room");
-        let debug = monitor.subscribe(request(LogLevel::Debug, true)).expect("room");
-        monitor.line(LogLevel::Error, false, b"a\n");
-        monitor.line(LogLevel::Info, false, b"b\n");
-        monitor.line(LogLevel::Debug, true, b"c\n");
+        let warn = monitor.subscribe(request(MonitorLevel::Warn, false)).expect("room");
+        let debug = monitor.subscribe(request(MonitorLevel::Debug, true)).expect("room");
+        monitor.line(MonitorLevel::Error, false, b"a\n");
+        monitor.line(MonitorLevel::Info, false, b"b\n");
+        monitor.line(MonitorLevel::Debug, true, b"c\n");
         assert_eq!((warn.lines.try_recv().ok(), warn.lines.try_recv().ok()), (Some(b"a\n".to_vec()), None));
         assert_eq!(debug.lines.try_recv().ok(), Some(b"c\n".to_vec()));
         drop(debug);
         drop(warn);
         let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let (warn, debug) = (Some(LogLevel::Warn), Some(LogLevel::Debug));
+        let (warn, debug) = (Some(MonitorLevel::Warn), Some(MonitorLevel::Debug));
         assert_eq!(*heard, [warn, debug, warn, None]);
     }
 
     #[test]
     fn a_slow_reader_loses_lines_and_learns_how_many() {
         let monitor = Arc::new(Monitor::default());
-        let slow = monitor.subscribe(request(LogLevel::Info, false)).expect("room");
+        let slow = monitor.subscribe(request(MonitorLevel::Info, false)).expect("room");
         for _ in 0..LINES + 3 {
-            monitor.line(LogLevel::Info, false, b"x\n");
+            monitor.line(MonitorLevel::Info, false, b"x\n");
         }
         assert_eq!((slow.lines.len(), slow.take_dropped(), slow.take_dropped()), (LINES, 3, 0));
         let others: Vec<_> =
-            (1..MAX_READERS).map(|_| monitor.subscribe(request(LogLevel::Info, false))).collect();
+            (1..MAX_READERS).map(|_| monitor.subscribe(request(MonitorLevel::Info, false))).collect();
         assert!(others.iter().all(Option::is_some));
-        assert!(monitor.subscribe(request(LogLevel::Info, false)).is_none(), "readers are bounded");
+        assert!(monitor.subscribe(request(MonitorLevel::Info, false)).is_none(), "readers are bounded");
         drop(slow);
-        assert!(monitor.subscribe(request(LogLevel::Info, false)).is_some());
+        assert!(monitor.subscribe(request(MonitorLevel::Info, false)).is_some());
     }
 }

@@ -6,13 +6,13 @@
 mod disconnect;
 pub(super) mod scaling;
 
-use super::submitted::{Checker, Flaws, Refused};
+use super::submitted::{Checker, Flaws, RefusedJob};
 use model::canonical::{self, Defaults};
-use model::family::Periodic;
 use model::job::{
     JobSpec, JobType, JobUpdate, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup,
     UpdatePolicy,
 };
+use model::periodic::Periodic;
 use model::resources::Lifecycle;
 use model::scaling::Scaling;
 use model::schema::{Declared, Fields, Slot, Word};
@@ -21,7 +21,7 @@ use model::value::Value as Plain;
 use serde_json::{Map, Value};
 
 /// The canonical job of the API's JSON job, whoever wrote it: a user, a tool, or drover itself.
-pub fn decode_job(job: &Value) -> Result<JobSpec, Refused> {
+pub fn decode_job(job: &Value) -> Result<JobSpec, RefusedJob> {
     let (spec, flaws) = read_job(job)?;
     match flaws.refusal(vec![]) {
         Some(refused) => Err(refused),
@@ -31,11 +31,11 @@ pub fn decode_job(job: &Value) -> Result<JobSpec, Refused> {
 
 /// The same with what is wrong with it beside it, for whoever looks for more that is. A member of a wrong type is all that is
 /// told: what the job would be without it is no use to anybody.
-pub fn read_job(job: &Value) -> Result<(JobSpec, Flaws), Refused> {
+pub fn read_job(job: &Value) -> Result<(JobSpec, Flaws), RefusedJob> {
     let mut checker = Checker::default();
     let known = checker.object(JobSpec::BLOCK, job, "");
     if !checker.flaws.invalid.is_empty() {
-        return Err(Refused::Invalid(checker.flaws.invalid));
+        return Err(RefusedJob::Invalid(checker.flaws.invalid));
     }
     let mut spec = Decoder { checker: &mut checker }.job(&Given(&known));
     canonical::complete(&mut spec, &Defaults::default());

@@ -8,12 +8,12 @@ mod hooks;
 use super::diagnostic::{Diagnostic, Label, Problems};
 use super::duration;
 use super::eval::Evaluator;
-use super::hcl::{Attribute, Block as Written, Body, Content, Expr};
+use super::hcl::{Attribute, BlockBody, Content, Expr, HclBlock};
 use super::nearest::nearest;
 use super::operators;
 use super::scope::Scope;
 use hcl_edit::Span as _;
-use model::schema::{Block, Kind, Member, Shape};
+use model::schema::{Block, Member, Shape, ValueKind};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// One written block as its JSON, with every member present.
-    pub fn block(&mut self, schema: &'static Block, written: Written, scope: &Scope<'_>) -> Value {
+    pub fn block(&mut self, schema: &'static Block, written: HclBlock, scope: &Scope<'_>) -> Value {
         let mut read = Read { json: Map::new(), extra: Map::new(), at: written.name_at.clone() };
         self.label(schema, &written, &mut read);
         let content = written.body.content(&|name| labels_of(schema, name));
@@ -54,7 +54,7 @@ impl<'a> Decoder<'a> {
         Value::Object(read.json)
     }
 
-    fn label(&mut self, schema: &'static Block, written: &Written, read: &mut Read) {
+    fn label(&mut self, schema: &'static Block, written: &HclBlock, read: &mut Read) {
         match (schema.label, written.labels.as_slice()) {
             (None, []) => {}
             (Some(member), [label]) => {
@@ -103,7 +103,7 @@ impl<'a> Decoder<'a> {
         match convert(kind, value) {
             Ok(value) => self.set(member, a.name_at.clone(), value, read),
             Err(why) => {
-                let summary = if kind == Kind::Span {
+                let summary = if kind == ValueKind::Span {
                     "Unsuitable duration value"
                 } else {
                     "Incorrect attribute value type"
@@ -138,7 +138,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// A block inside a block.
-    fn inner(&mut self, schema: &'static Block, b: Written, scope: &Scope<'_>, read: &mut Read) {
+    fn inner(&mut self, schema: &'static Block, b: HclBlock, scope: &Scope<'_>, read: &mut Read) {
         let Some(member) = schema.by_hcl(&b.name) else {
             return self.unknown(schema, &b.name, b.name_at.clone(), "Unsupported block type");
         };
@@ -149,12 +149,14 @@ impl<'a> Decoder<'a> {
         }
         let seen = read.json.contains_key(key) || read.extra.contains_key(key);
         let value = match member.shape {
-            Shape::Value(Kind::TextMap | Kind::TextsMap | Kind::Free) | Shape::One(_) if seen => {
+            Shape::Value(ValueKind::TextMap | ValueKind::TextsMap | ValueKind::Free) | Shape::One(_)
+                if seen =>
+            {
                 let detail = format!("only one {:?} block is allowed in {}", b.name, schema.name);
                 return self.fail(at, format!("Duplicate {} block", b.name), detail);
             }
-            Shape::Value(Kind::Free) => Value::Object(self.free(b, scope)),
-            Shape::Value(kind @ (Kind::TextMap | Kind::TextsMap)) => self.map_block(kind, b, scope),
+            Shape::Value(ValueKind::Free) => Value::Object(self.free(b, scope)),
+            Shape::Value(kind @ (ValueKind::TextMap | ValueKind::TextsMap)) => self.map_block(kind, b, scope),
             Shape::One(inner) => self.block(inner, b, scope),
             Shape::Many(inner) | Shape::ByLabel(inner) => {
                 let value = self.block(inner, b, scope);
@@ -190,7 +192,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// `meta`, `env`, `header` and the like in block form.
-    fn map_block(&mut self, kind: Kind, b: Written, scope: &Scope<'_>) -> Value {
+    fn map_block(&mut self, kind: ValueKind, b: HclBlock, scope: &Scope<'_>) -> Value {
         let content = b.body.content(&|n| (n == "dynamic").then_some(1));
         let mut out = Map::new();
         for a in content.attributes {
@@ -219,7 +221,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// A free-form body (jobspec.md 2.4.3): nested blocks and object-valued attributes become lists of maps.
-    fn free(&mut self, b: Written, scope: &Scope<'_>) -> Map<String, Value> {
+    fn free(&mut self, b: HclBlock, scope: &Scope<'_>) -> Map<String, Value> {
         let content = b.body.content(&|n| (n == "dynamic").then_some(1));
         let mut out = Map::new();
         for a in content.attributes {
@@ -248,9 +250,9 @@ impl<'a> Decoder<'a> {
     /// Hands over the block itself, or for a `dynamic` block one block per element of `for_each`.
     fn expand(
         &mut self,
-        b: Written,
+        b: HclBlock,
         scope: &Scope<'_>,
-        take: &mut dyn FnMut(&mut Self, Written, &Scope<'_>),
+        take: &mut dyn FnMut(&mut Self, HclBlock, &Scope<'_>),
     ) {
         if b.name != "dynamic" {
             return take(self, b, scope);
@@ -262,9 +264,9 @@ impl<'a> Decoder<'a> {
 
     fn generate(
         &mut self,
-        b: Written,
+        b: HclBlock,
         scope: &Scope<'_>,
-        take: &mut dyn FnMut(&mut Self, Written, &Scope<'_>),
+        take: &mut dyn FnMut(&mut Self, HclBlock, &Scope<'_>),
     ) -> Result<(), Diagnostic> {
         let source = self.evaluator.source;
         let invalid = |at: Range<usize>, detail: &str| {
@@ -308,7 +310,7 @@ impl<'a> Decoder<'a> {
                 None => vec![],
                 Some(a) => self.labels(a, &inner)?,
             };
-            let made = Written {
+            let made = HclBlock {
                 name: name.text.clone(),
                 name_at: name.at.clone(),
                 labels,
@@ -322,7 +324,7 @@ impl<'a> Decoder<'a> {
     fn labels(&mut self, a: &Attribute, scope: &Scope<'_>) -> Result<Vec<Label>, Diagnostic> {
         let source = self.evaluator.source;
         let value = self.evaluator.value(&a.value, scope)?;
-        let texts = convert(Kind::Texts, value)
+        let texts = convert(ValueKind::Texts, value)
             .map_err(|why| Diagnostic::at(source, a.value.span(), "Invalid dynamic block label", why))?;
         let texts = texts.as_array().map(Vec::as_slice).unwrap_or_default();
         let label =
@@ -342,17 +344,17 @@ fn iterator_name(e: &Expr) -> Option<String> {
     match e {
         Expr::Hcl(e) => e.as_variable().map(|v| v.as_str()).or_else(|| e.as_str()).map(str::to_string),
         Expr::Json(node) => match &node.kind {
-            super::json_syntax::Kind::Text(t) => Some(t.clone()),
+            super::json_syntax::JsonKind::Text(t) => Some(t.clone()),
             _ => None,
         },
     }
 }
 
 /// What reading a body once costs.
-fn body_weight(body: &Body) -> u64 {
+fn body_weight(body: &BlockBody) -> u64 {
     64 + match body {
-        Body::Hcl(b) => b.span().map_or(0, |s| s.len() as u64),
-        Body::Json(members) => members.iter().map(|(_, n)| n.at.len() as u64).sum(),
+        BlockBody::Hcl(b) => b.span().map_or(0, |s| s.len() as u64),
+        BlockBody::Json(members) => members.iter().map(|(_, n)| n.at.len() as u64).sum(),
     }
 }
 
@@ -378,42 +380,42 @@ pub fn complete(schema: &'static Block, json: &mut Map<String, Value>) {
 fn zero(m: &Member) -> Value {
     match m.shape {
         Shape::Value(_) if m.nullable => Value::Null,
-        Shape::Value(Kind::Text) => Value::String(String::new()),
-        Shape::Value(Kind::Bool) => Value::Bool(false),
-        Shape::Value(Kind::Int | Kind::Span) => Value::from(0),
+        Shape::Value(ValueKind::Text) => Value::String(String::new()),
+        Shape::Value(ValueKind::Bool) => Value::Bool(false),
+        Shape::Value(ValueKind::Int | ValueKind::Span) => Value::from(0),
         _ => Value::Null,
     }
 }
 
 /// A value as its member wants it: HCL's conversions, and durations as nanoseconds.
-pub fn convert(kind: Kind, value: Value) -> Result<Value, String> {
+pub fn convert(kind: ValueKind, value: Value) -> Result<Value, String> {
     if value.is_null() {
         return Ok(value);
     }
     match kind {
-        Kind::Text => operators::text(&value).map(Value::String),
-        Kind::Bool => operators::truth(&value).map(Value::Bool),
-        Kind::Int => operators::integer(&value).map(Value::from),
-        Kind::Span => match &value {
+        ValueKind::Text => operators::text(&value).map(Value::String),
+        ValueKind::Bool => operators::truth(&value).map(Value::Bool),
+        ValueKind::Int => operators::integer(&value).map(Value::from),
+        ValueKind::Span => match &value {
             Value::String(s) => {
                 duration::parse(s).map(|d| Value::from(d.as_nanos())).map_err(|e| e.to_string())
             }
             other => operators::integer(other).map(Value::from),
         },
-        Kind::Texts => match value {
+        ValueKind::Texts => match value {
             Value::Array(items) => {
                 let texts = items.iter().map(|v| operators::text(v).map(Value::String));
                 Ok(Value::Array(texts.collect::<Result<_, _>>()?))
             }
             other => Err(format!("a list of strings is required, this is {}", operators::kind(&other))),
         },
-        Kind::TextMap => each_member(value, Kind::Text),
-        Kind::TextsMap => each_member(value, Kind::Texts),
-        Kind::Free => match value {
+        ValueKind::TextMap => each_member(value, ValueKind::Text),
+        ValueKind::TextsMap => each_member(value, ValueKind::Texts),
+        ValueKind::Free => match value {
             Value::Object(members) => Ok(Value::Object(members.into_iter().map(wrapped).collect())),
             other => Err(format!("an object is required, this is {}", operators::kind(&other))),
         },
-        Kind::Opaque => Ok(value),
+        ValueKind::Opaque => Ok(value),
     }
 }
 
@@ -422,7 +424,7 @@ fn wrapped((key, value): (String, Value)) -> (String, Value) {
     (key, value)
 }
 
-fn each_member(value: Value, kind: Kind) -> Result<Value, String> {
+fn each_member(value: Value, kind: ValueKind) -> Result<Value, String> {
     match value {
         Value::Object(members) => {
             let converted = members.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| {

@@ -7,7 +7,7 @@ use super::decimal;
 use super::diagnostic::{Diagnostic, Source};
 use super::functions::{self, World};
 use super::hcl::Expr;
-use super::json_syntax::{self, Node};
+use super::json_syntax::{self, JsonNode};
 use super::object_size::{self, Whole};
 use super::operators;
 use super::scope::{Scope, TooMuch};
@@ -22,20 +22,20 @@ use std::ops::Range;
 
 /// Why an expression has no value. `fatal`: nothing may be tried instead.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub struct ExprError {
     pub at: Range<usize>,
     pub summary: &'static str,
     pub detail: String,
     pub fatal: bool,
 }
 
-impl Failure {
+impl ExprError {
     pub fn new(at: Range<usize>, summary: &'static str, detail: impl Into<String>) -> Self {
-        Failure { at, summary, detail: detail.into(), fatal: false }
+        ExprError { at, summary, detail: detail.into(), fatal: false }
     }
 
     pub fn too_much(at: Range<usize>) -> Self {
-        Failure { at, summary: "Too much", detail: TooMuch::SENTENCE.into(), fatal: true }
+        ExprError { at, summary: "Too much", detail: TooMuch::SENTENCE.into(), fatal: true }
     }
 }
 
@@ -55,22 +55,22 @@ impl Evaluator<'_> {
     }
 
     /// Strings of the JSON syntax are templates.
-    fn json(&self, node: &Node, scope: &Scope<'_>) -> Result<Value, Failure> {
+    fn json(&self, node: &JsonNode, scope: &Scope<'_>) -> Result<Value, ExprError> {
         let text = |t: &str| self.json_text(t, node.at.clone(), scope);
         let value = match &node.kind {
-            json_syntax::Kind::Null => Value::Null,
-            json_syntax::Kind::Bool(b) => Value::Bool(*b),
-            json_syntax::Kind::Number(n) => operators::whole(Value::Number(n.clone())),
-            json_syntax::Kind::Text(t) => return text(t),
-            json_syntax::Kind::List(items) => {
+            json_syntax::JsonKind::Null => Value::Null,
+            json_syntax::JsonKind::Bool(b) => Value::Bool(*b),
+            json_syntax::JsonKind::Number(n) => operators::whole(Value::Number(n.clone())),
+            json_syntax::JsonKind::Text(t) => return text(t),
+            json_syntax::JsonKind::List(items) => {
                 Value::Array(items.iter().map(|n| self.json(n, scope)).collect::<Result<_, _>>()?)
             }
-            json_syntax::Kind::Object(members) => {
+            json_syntax::JsonKind::Object(members) => {
                 let mut out = Map::new();
                 for (label, inner) in members {
                     let key = text(&label.text)?;
                     let key = operators::text(&key)
-                        .map_err(|d| Failure::new(label.at.clone(), "Invalid key", d))?;
+                        .map_err(|d| ExprError::new(label.at.clone(), "Invalid key", d))?;
                     out.insert(key, self.json(inner, scope)?);
                 }
                 Value::Object(out)
@@ -80,21 +80,21 @@ impl Evaluator<'_> {
         Ok(value)
     }
 
-    fn json_text(&self, text: &str, at: Range<usize>, scope: &Scope<'_>) -> Result<Value, Failure> {
+    fn json_text(&self, text: &str, at: Range<usize>, scope: &Scope<'_>) -> Result<Value, ExprError> {
         if !text.contains("${") && !text.contains("%{") {
             self.spend(text.len() as u64, at)?;
             return Ok(Value::String(text.to_string()));
         }
         if object_size::too_large(text, Whole::Template).is_some() {
-            return Err(Failure::too_much(at));
+            return Err(ExprError::too_much(at));
         }
         let template = hcl_edit::parser::parse_template(text)
-            .map_err(|e| Failure::new(at.clone(), "Invalid template", e.message()))?;
+            .map_err(|e| ExprError::new(at.clone(), "Invalid template", e.message()))?;
         let inner = Evaluator { source: Source { name: self.source.name, text }, world: self.world };
-        inner.template(&template, scope, at.clone()).map_err(|f| Failure { at, ..f })
+        inner.template(&template, scope, at.clone()).map_err(|f| ExprError { at, ..f })
     }
 
-    pub fn eval(&self, e: &Expression, scope: &Scope<'_>) -> Result<Value, Failure> {
+    pub fn eval(&self, e: &Expression, scope: &Scope<'_>) -> Result<Value, ExprError> {
         let at = e.span().unwrap_or(0..0);
         let value = match e {
             Expression::Null(_) => Value::Null,
@@ -116,16 +116,16 @@ impl Evaluator<'_> {
             Expression::UnaryOp(u) => {
                 let inner = self.eval(&u.expr, scope)?;
                 operators::unary(*u.operator.value(), &inner)
-                    .map_err(|d| Failure::new(at.clone(), INVALID_OPERAND, d))?
+                    .map_err(|d| ExprError::new(at.clone(), INVALID_OPERAND, d))?
             }
             Expression::BinaryOp(b) if decimal::is_arithmetic(*b.operator.value()) => {
                 let number = self.decimal(e, scope)?;
-                decimal::value(&number).map_err(|d| Failure::new(at.clone(), INVALID_OPERAND, d))?
+                decimal::value(&number).map_err(|d| ExprError::new(at.clone(), INVALID_OPERAND, d))?
             }
             Expression::BinaryOp(b) => {
                 let (left, right) = (self.eval(&b.lhs_expr, scope)?, self.eval(&b.rhs_expr, scope)?);
                 operators::binary(*b.operator.value(), &left, &right)
-                    .map_err(|d| Failure::new(at.clone(), INVALID_OPERAND, d))?
+                    .map_err(|d| ExprError::new(at.clone(), INVALID_OPERAND, d))?
             }
             Expression::ForExpr(f) => self.for_expr(f, scope, at.clone())?,
         };
@@ -134,9 +134,9 @@ impl Evaluator<'_> {
     }
 
     /// The number that an expression gives, unrounded as long as it is made of arithmetic.
-    fn decimal(&self, e: &Expression, scope: &Scope<'_>) -> Result<BigDecimal, Failure> {
+    fn decimal(&self, e: &Expression, scope: &Scope<'_>) -> Result<BigDecimal, ExprError> {
         let at = e.span().unwrap_or(0..0);
-        let invalid = |d| Failure::new(at.clone(), INVALID_OPERAND, d);
+        let invalid = |d| ExprError::new(at.clone(), INVALID_OPERAND, d);
         match e {
             Expression::Parenthesis(p) => self.decimal(p.inner(), scope),
             Expression::BinaryOp(b) if decimal::is_arithmetic(*b.operator.value()) => {
@@ -148,17 +148,17 @@ impl Evaluator<'_> {
         }
     }
 
-    pub fn spend(&self, units: u64, at: Range<usize>) -> Result<(), Failure> {
-        self.world.budget.take(units).map_err(|TooMuch| Failure::too_much(at))
+    pub fn spend(&self, units: u64, at: Range<usize>) -> Result<(), ExprError> {
+        self.world.budget.take(units).map_err(|TooMuch| ExprError::too_much(at))
     }
 
     /// Takes a copy, at its weight.
-    pub fn copy(&self, value: &Value, at: Range<usize>) -> Result<Value, Failure> {
-        self.world.budget.weigh(value).map_err(|TooMuch| Failure::too_much(at))?;
+    pub fn copy(&self, value: &Value, at: Range<usize>) -> Result<Value, ExprError> {
+        self.world.budget.weigh(value).map_err(|TooMuch| ExprError::too_much(at))?;
         Ok(value.clone())
     }
 
-    fn variable(&self, name: &str, scope: &Scope<'_>, at: Range<usize>) -> Result<Value, Failure> {
+    fn variable(&self, name: &str, scope: &Scope<'_>, at: Range<usize>) -> Result<Value, ExprError> {
         match scope.get(name) {
             Some(value) => self.copy(value, at),
             None => Ok(self.kept(at)),
@@ -179,11 +179,11 @@ impl Evaluator<'_> {
         matches!(root, Expression::Variable(name) if scope.get(name.as_str()).is_none())
     }
 
-    fn array(&self, array: &Array, scope: &Scope<'_>) -> Result<Value, Failure> {
+    fn array(&self, array: &Array, scope: &Scope<'_>) -> Result<Value, ExprError> {
         Ok(Value::Array(array.iter().map(|e| self.eval(e, scope)).collect::<Result<_, _>>()?))
     }
 
-    fn object(&self, object: &Object, scope: &Scope<'_>) -> Result<Value, Failure> {
+    fn object(&self, object: &Object, scope: &Scope<'_>) -> Result<Value, ExprError> {
         let mut out = Map::new();
         for (key, value) in object.iter() {
             let key = match key {
@@ -191,7 +191,7 @@ impl Evaluator<'_> {
                 ObjectKey::Expression(e) => {
                     let at = e.span().unwrap_or(0..0);
                     operators::text(&self.eval(e, scope)?)
-                        .map_err(|d| Failure::new(at, "Invalid object key", d))?
+                        .map_err(|d| ExprError::new(at, "Invalid object key", d))?
                 }
             };
             out.insert(key, self.eval(value.expr(), scope)?);
@@ -200,10 +200,10 @@ impl Evaluator<'_> {
     }
 
     /// Both sides are evaluated, because their types are made alike; only the chosen one may fail.
-    fn conditional(&self, c: &Conditional, scope: &Scope<'_>) -> Result<Value, Failure> {
+    fn conditional(&self, c: &Conditional, scope: &Scope<'_>) -> Result<Value, ExprError> {
         let at = c.cond_expr.span().unwrap_or(0..0);
         let cond = self.eval(&c.cond_expr, scope)?;
-        let cond = operators::truth(&cond).map_err(|d| Failure::new(at, "Incorrect condition type", d))?;
+        let cond = operators::truth(&cond).map_err(|d| ExprError::new(at, "Incorrect condition type", d))?;
         let (chosen, other) =
             if cond { (&c.true_expr, &c.false_expr) } else { (&c.false_expr, &c.true_expr) };
         let value = self.eval(chosen, scope)?;
@@ -216,7 +216,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn call(&self, call: &FuncCall, scope: &Scope<'_>) -> Result<Value, Failure> {
+    fn call(&self, call: &FuncCall, scope: &Scope<'_>) -> Result<Value, ExprError> {
         let name = call.name.name.as_str();
         let at = call.span().unwrap_or(0..0);
         match name {
@@ -236,7 +236,7 @@ impl Evaluator<'_> {
             match args.pop() {
                 Some(Value::Array(items)) => args.extend(items),
                 _ => {
-                    return Err(Failure::new(
+                    return Err(ExprError::new(
                         at,
                         "Invalid expanding argument",
                         "the last argument must be a list",
@@ -245,22 +245,24 @@ impl Evaluator<'_> {
             }
         }
         if call.name.is_namespaced() {
-            return Err(Failure::new(at, "Call to unknown function", "functions have no namespaces here"));
+            return Err(ExprError::new(at, "Call to unknown function", "functions have no namespaces here"));
         }
         let value = functions::call(name, args, &self.world).map_err(|e| match e {
-            functions::Error::Unknown(detail) => Failure::new(at.clone(), "Call to unknown function", detail),
-            functions::Error::Failed(detail) => {
-                Failure::new(at.clone(), "Error in function call", format!("{name}: {detail}"))
+            functions::Error::Unknown(detail) => {
+                ExprError::new(at.clone(), "Call to unknown function", detail)
             }
-            functions::Error::TooMuch => Failure::too_much(at.clone()),
+            functions::Error::Failed(detail) => {
+                ExprError::new(at.clone(), "Error in function call", format!("{name}: {detail}"))
+            }
+            functions::Error::TooMuch => ExprError::too_much(at.clone()),
         })?;
-        self.world.budget.weigh(&value).map_err(|TooMuch| Failure::too_much(at))?;
+        self.world.budget.weigh(&value).map_err(|TooMuch| ExprError::too_much(at))?;
         Ok(value)
     }
 
     /// The second argument is a type, not a value.
-    fn convert(&self, call: &FuncCall, scope: &Scope<'_>, at: Range<usize>) -> Result<Value, Failure> {
-        let fail = |why| Failure::new(at.clone(), "Error in function call", format!("convert: {why}"));
+    fn convert(&self, call: &FuncCall, scope: &Scope<'_>, at: Range<usize>) -> Result<Value, ExprError> {
+        let fail = |why| ExprError::new(at.clone(), "Error in function call", format!("convert: {why}"));
         match (call.args.get(0), call.args.get(1)) {
             (Some(value), Some(kind)) => {
                 let kind = Type::read(kind).map_err(fail)?;
@@ -275,8 +277,8 @@ impl Evaluator<'_> {
         call: &FuncCall,
         scope: &Scope<'_>,
         at: Range<usize>,
-    ) -> Result<Value, Failure> {
-        let mut last = Failure::new(at, "Error in function call", "try: at least one argument is needed");
+    ) -> Result<Value, ExprError> {
+        let mut last = ExprError::new(at, "Error in function call", "try: at least one argument is needed");
         for e in call.args.iter() {
             match self.eval(e, scope) {
                 Err(f) if f.fatal => return Err(f),
@@ -287,7 +289,7 @@ impl Evaluator<'_> {
         Err(last)
     }
 
-    fn traversal(&self, t: &Traversal, scope: &Scope<'_>) -> Result<Value, Failure> {
+    fn traversal(&self, t: &Traversal, scope: &Scope<'_>) -> Result<Value, ExprError> {
         let at = t.span().unwrap_or(0..0);
         let made;
         let root = match &t.expr {
@@ -310,7 +312,7 @@ impl Evaluator<'_> {
         operators: &[&TraversalOperator],
         scope: &Scope<'_>,
         at: Range<usize>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, ExprError> {
         let mut here = start;
         for (i, operator) in operators.iter().enumerate() {
             let (key, missing) = match operator {
@@ -329,7 +331,7 @@ impl Evaluator<'_> {
                     return self.splat(here, &after[..attrs], &after[attrs..], scope, at);
                 }
             };
-            here = operators::index(here, &key).map_err(|d| Failure::new(at.clone(), missing, d))?;
+            here = operators::index(here, &key).map_err(|d| ExprError::new(at.clone(), missing, d))?;
         }
         self.copy(here, at)
     }
@@ -343,7 +345,7 @@ impl Evaluator<'_> {
         after: &[&TraversalOperator],
         scope: &Scope<'_>,
         at: Range<usize>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, ExprError> {
         let one = std::slice::from_ref(value);
         let items = match value {
             Value::Array(items) => items.as_slice(),
@@ -358,11 +360,11 @@ impl Evaluator<'_> {
         }
     }
 
-    fn for_expr(&self, f: &ForExpr, scope: &Scope<'_>, at: Range<usize>) -> Result<Value, Failure> {
+    fn for_expr(&self, f: &ForExpr, scope: &Scope<'_>, at: Range<usize>) -> Result<Value, ExprError> {
         let collection = self.eval(&f.intro.collection_expr, scope)?;
         let from = f.intro.collection_expr.span().unwrap_or(0..0);
         let pairs = operators::pairs(collection)
-            .map_err(|d| Failure::new(from, "Iteration over non-iterable value", d))?;
+            .map_err(|d| ExprError::new(from, "Iteration over non-iterable value", d))?;
         let mut list = Vec::new();
         let mut map: Map<String, Value> = Map::new();
         for (key, value) in &pairs {
@@ -375,7 +377,7 @@ impl Evaluator<'_> {
             if let Some(cond) = &f.cond {
                 let keep = self.eval(&cond.expr, &inner)?;
                 if !operators::truth(&keep)
-                    .map_err(|d| Failure::new(at.clone(), "Invalid 'for' condition", d))?
+                    .map_err(|d| ExprError::new(at.clone(), "Invalid 'for' condition", d))?
                 {
                     continue;
                 }
@@ -386,7 +388,7 @@ impl Evaluator<'_> {
                 continue;
             };
             let key = operators::text(&self.eval(key_expr, &inner)?)
-                .map_err(|d| Failure::new(at.clone(), "Invalid object key", d))?;
+                .map_err(|d| ExprError::new(at.clone(), "Invalid object key", d))?;
             match (f.grouping, map.get_mut(&key)) {
                 (true, Some(Value::Array(group))) => group.push(result),
                 (true, _) => {
@@ -398,7 +400,7 @@ impl Evaluator<'_> {
                 (false, Some(_)) => {
                     let detail =
                         format!("the key {key:?} comes twice; add ... after the value to group by key");
-                    return Err(Failure::new(at, "Duplicate object key", detail));
+                    return Err(ExprError::new(at, "Duplicate object key", detail));
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! Refuses to know: which names are allowed, and what an expression evaluates to.
 
 use super::diagnostic::{Diagnostic, Label, Source};
-use super::json_syntax::{self, Node};
+use super::json_syntax::{self, JsonNode};
 use super::object_size::{self, MAX_MEMBERS, Whole};
 use hcl_edit::Span as _;
 use hcl_edit::expr::Expression;
@@ -22,17 +22,17 @@ pub struct Attribute {
 }
 
 #[derive(Debug)]
-pub struct Block {
+pub struct HclBlock {
     pub name: String,
     pub name_at: Range<usize>,
     pub labels: Vec<Label>,
-    pub body: Body,
+    pub body: BlockBody,
 }
 
 #[derive(Clone, Debug)]
 pub enum Expr {
     Hcl(Expression),
-    Json(Node),
+    Json(JsonNode),
 }
 
 impl Expr {
@@ -46,32 +46,32 @@ impl Expr {
 
 /// What stands between a block's braces.
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum BlockBody {
     Hcl(structure::Body),
     /// The members of an object, or of several that count as one. Which of them are blocks only a schema can tell.
-    Json(Vec<(Label, Node)>),
+    Json(Vec<(Label, JsonNode)>),
 }
 
 /// Attributes and blocks of one body, each in the order of the text.
 #[derive(Debug, Default)]
 pub struct Content {
     pub attributes: Vec<Attribute>,
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<HclBlock>,
     /// Members of the JSON syntax that are blocks by their name, but not by their form.
     pub malformed: Vec<Label>,
 }
 
-impl Body {
+impl BlockBody {
     /// Members named `//` are comments in the JSON syntax. `labels_of` says how many labels the block of a name has; none: no block has that name. Only the JSON syntax asks.
     pub fn content(self, labels_of: &dyn Fn(&str) -> Option<usize>) -> Content {
         let mut content = Content::default();
         match self {
-            Body::Hcl(body) => {
+            BlockBody::Hcl(body) => {
                 for structure in body {
                     native(structure, &mut content);
                 }
             }
-            Body::Json(members) => {
+            BlockBody::Json(members) => {
                 for (name, node) in members.into_iter().filter(|(name, _)| name.text != "//") {
                     match labels_of(&name.text) {
                         Some(labels) => json_blocks(&name, node, labels, &mut Vec::new(), &mut content),
@@ -100,51 +100,51 @@ fn native(structure: Structure, content: &mut Content) {
                 text: l.as_str().to_string(),
                 at: l.span().unwrap_or_else(|| b.ident.span().unwrap_or(0..0)),
             };
-            content.blocks.push(Block {
+            content.blocks.push(HclBlock {
                 name: b.ident.as_str().to_string(),
                 name_at: b.ident.span().unwrap_or(0..0),
                 labels: b.labels.iter().map(label).collect(),
-                body: Body::Hcl(b.body),
+                body: BlockBody::Hcl(b.body),
             });
         }
     }
 }
 
 /// One object per block, a list of them for several, and around that one object per label. Null is none.
-fn json_blocks(name: &Label, node: Node, labels: usize, outer: &mut Vec<Label>, content: &mut Content) {
+fn json_blocks(name: &Label, node: JsonNode, labels: usize, outer: &mut Vec<Label>, content: &mut Content) {
     match node.kind {
-        json_syntax::Kind::Null => {}
-        json_syntax::Kind::List(items) => {
+        json_syntax::JsonKind::Null => {}
+        json_syntax::JsonKind::List(items) => {
             for item in items {
                 json_blocks(name, item, labels, outer, content);
             }
         }
-        json_syntax::Kind::Object(members) if labels > 0 => {
+        json_syntax::JsonKind::Object(members) if labels > 0 => {
             for (label, inner) in members {
                 outer.push(label);
                 json_blocks(name, inner, labels - 1, outer, content);
                 outer.pop();
             }
         }
-        json_syntax::Kind::Object(members) => content.blocks.push(Block {
+        json_syntax::JsonKind::Object(members) => content.blocks.push(HclBlock {
             name: name.text.clone(),
             name_at: name.at.clone(),
             labels: outer.clone(),
-            body: Body::Json(members),
+            body: BlockBody::Json(members),
         }),
         _ => content.malformed.push(name.clone()),
     }
 }
 
 /// Reads a whole text. One that starts with `{` is in JSON's syntax.
-pub fn document(source: Source<'_>) -> Result<Body, Diagnostic> {
+pub fn document(source: Source<'_>) -> Result<BlockBody, Diagnostic> {
     if source.text.len() > MAX_TEXT {
         let detail = format!("it has {} bytes, at most {MAX_TEXT} are read", source.text.len());
         return Err(Diagnostic::nowhere(source.name, "File too large", detail));
     }
     if source.text.trim_start().starts_with('{') {
         return match json_syntax::parse(source)? {
-            Node { kind: json_syntax::Kind::Object(members), .. } => Ok(Body::Json(members)),
+            JsonNode { kind: json_syntax::JsonKind::Object(members), .. } => Ok(BlockBody::Json(members)),
             other => Err(Diagnostic::at(source, other.at, "Invalid JSON body", "an object is expected")),
         };
     }
@@ -152,7 +152,7 @@ pub fn document(source: Source<'_>) -> Result<Body, Diagnostic> {
         let detail = format!("at most {MAX_MEMBERS} members are read in one");
         return Err(Diagnostic::at(source, at..at + 1, "Object or block too large", detail));
     }
-    hcl_edit::parser::parse_body(source.text).map(Body::Hcl).map_err(|e| {
+    hcl_edit::parser::parse_body(source.text).map(BlockBody::Hcl).map_err(|e| {
         let at = e.location().offset();
         match habit(source.text, at) {
             Some((summary, detail)) => Diagnostic::at(source, at..at + 1, summary, detail),
@@ -182,7 +182,7 @@ fn habit(text: &str, at: usize) -> Option<(&'static str, &'static str)> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Body, Diagnostic> {
+    fn read(text: &str) -> Result<BlockBody, Diagnostic> {
         document(Source { name: "t", text })
     }
 

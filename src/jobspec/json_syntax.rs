@@ -7,22 +7,22 @@ use std::ops::Range;
 const MAX_DEPTH: usize = 64;
 
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct JsonNode {
     pub at: Range<usize>,
-    pub kind: Kind,
+    pub kind: JsonKind,
 }
 
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum JsonKind {
     Null,
     Bool(bool),
     Number(serde_json::Number),
     Text(String),
-    List(Vec<Node>),
-    Object(Vec<(Label, Node)>),
+    List(Vec<JsonNode>),
+    Object(Vec<(Label, JsonNode)>),
 }
 
-pub fn parse(source: Source<'_>) -> Result<Node, Diagnostic> {
+pub fn parse(source: Source<'_>) -> Result<JsonNode, Diagnostic> {
     let mut reader = Reader { source, at: 0 };
     let node = reader.value(0)?;
     reader.blanks();
@@ -52,7 +52,7 @@ impl Reader<'_> {
         self.at += self.rest().iter().take_while(|b| b" \t\r\n".contains(b)).count();
     }
 
-    fn value(&mut self, depth: usize) -> Result<Node, Diagnostic> {
+    fn value(&mut self, depth: usize) -> Result<JsonNode, Diagnostic> {
         if depth > MAX_DEPTH {
             return Err(self.fail(format!("at most {MAX_DEPTH} nested levels are read")));
         }
@@ -61,20 +61,20 @@ impl Reader<'_> {
         let kind = match next {
             Some(b'{') => self.object(depth)?,
             Some(b'[') => self.list(depth)?,
-            Some(b'"') => Kind::Text(self.text()?),
+            Some(b'"') => JsonKind::Text(self.text()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
             Some(_) => self.word()?,
             None => return Err(self.fail("a value is missing")),
         };
-        Ok(Node { at: start..self.at, kind })
+        Ok(JsonNode { at: start..self.at, kind })
     }
 
-    fn object(&mut self, depth: usize) -> Result<Kind, Diagnostic> {
+    fn object(&mut self, depth: usize) -> Result<JsonKind, Diagnostic> {
         let mut members = Vec::new();
         self.at += 1;
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(Kind::Object(members));
+            return Ok(JsonKind::Object(members));
         }
         loop {
             if self.peek() != Some(b'"') {
@@ -92,19 +92,19 @@ impl Reader<'_> {
                 Some(b',') => self.at += 1,
                 Some(b'}') => {
                     self.at += 1;
-                    return Ok(Kind::Object(members));
+                    return Ok(JsonKind::Object(members));
                 }
                 _ => return Err(self.fail("',' or '}' is expected")),
             }
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Kind, Diagnostic> {
+    fn list(&mut self, depth: usize) -> Result<JsonKind, Diagnostic> {
         let mut items = Vec::new();
         self.at += 1;
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(Kind::List(items));
+            return Ok(JsonKind::List(items));
         }
         loop {
             items.push(self.value(depth + 1)?);
@@ -112,7 +112,7 @@ impl Reader<'_> {
                 Some(b',') => self.at += 1,
                 Some(b']') => {
                     self.at += 1;
-                    return Ok(Kind::List(items));
+                    return Ok(JsonKind::List(items));
                 }
                 _ => return Err(self.fail("',' or ']' is expected")),
             }
@@ -136,16 +136,18 @@ impl Reader<'_> {
         Ok(text)
     }
 
-    fn number(&mut self) -> Result<Kind, Diagnostic> {
+    fn number(&mut self) -> Result<JsonKind, Diagnostic> {
         let bytes = self.rest();
         let len = bytes.iter().take_while(|b| b"+-.eE0123456789".contains(b)).count();
         let number = serde_json::from_slice(&bytes[..len]).map_err(|_| self.fail("this is not a number"))?;
         self.at += len;
-        Ok(Kind::Number(number))
+        Ok(JsonKind::Number(number))
     }
 
-    fn word(&mut self) -> Result<Kind, Diagnostic> {
-        for (word, kind) in [("null", Kind::Null), ("true", Kind::Bool(true)), ("false", Kind::Bool(false))] {
+    fn word(&mut self) -> Result<JsonKind, Diagnostic> {
+        for (word, kind) in
+            [("null", JsonKind::Null), ("true", JsonKind::Bool(true)), ("false", JsonKind::Bool(false))]
+        {
             if self.rest().starts_with(word.as_bytes()) {
                 self.at += word.len();
                 return Ok(kind);
@@ -159,18 +161,18 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Node, Diagnostic> {
+    fn read(text: &str) -> Result<JsonNode, Diagnostic> {
         parse(Source { name: "t", text })
     }
 
     #[test]
     fn values_keep_their_places_and_repeated_names() {
         let node = read(r#" {"a": [1, -2.5, true, null], "a": "x\"\u00e9\/"} "#).unwrap();
-        let Kind::Object(members) = node.kind else { panic!("no object") };
+        let JsonKind::Object(members) = node.kind else { panic!("no object") };
         assert_eq!(members.len(), 2);
         assert_eq!(members[1].0.at, 30..33);
-        assert!(matches!(&members[1].1.kind, Kind::Text(t) if t == "x\"é/"));
-        assert!(matches!(&members[0].1.kind, Kind::List(l) if l.len() == 4));
+        assert!(matches!(&members[1].1.kind, JsonKind::Text(t) if t == "x\"é/"));
+        assert!(matches!(&members[0].1.kind, JsonKind::List(l) if l.len() == 4));
     }
 
     #[test]

@@ -37,13 +37,13 @@ pub use diagnostic::render_lines;
 pub use diagnostic::{Diagnostic, Source, render};
 pub use functions::Files;
 pub use register::{Register, decode_register, decode_validate};
-pub use submitted::{Flaws, Refused};
+pub use submitted::{Flaws, RefusedJob};
 pub use write::write;
 
 use diagnostic::Problems;
 use eval::Evaluator;
 use functions::World;
-use hcl::{Block, Body, Content};
+use hcl::{BlockBody, Content, HclBlock};
 use model::job::JobSpec;
 use model::schema::Declared;
 use scope::{Budget, Scope};
@@ -86,7 +86,7 @@ pub fn parse(name: &str, text: &str, vars: &Vars, files: Option<&dyn Files>) -> 
     }
 }
 
-fn parse_body(evaluator: &Evaluator<'_>, body: Body, vars: &Vars) -> Parsed {
+fn parse_body(evaluator: &Evaluator<'_>, body: BlockBody, vars: &Vars) -> Parsed {
     let (mut problems, mut warnings) = (Problems::default(), Problems::default());
     let labels = |n: &str| match n {
         "job" | "variable" => Some(1),
@@ -114,9 +114,9 @@ fn parse_body(evaluator: &Evaluator<'_>, body: Body, vars: &Vars) -> Parsed {
 /// The blocks of a file, by their kind.
 #[derive(Default)]
 struct Top {
-    job: Option<Block>,
-    variables: Vec<Block>,
-    locals: Vec<Block>,
+    job: Option<HclBlock>,
+    variables: Vec<HclBlock>,
+    locals: Vec<HclBlock>,
 }
 
 /// One job block and its inputs; anything unknown beside them is a diagnostic.
@@ -152,7 +152,7 @@ fn top_level(evaluator: &Evaluator<'_>, content: Content, problems: &mut Problem
 
 fn variables_of(
     evaluator: &Evaluator<'_>,
-    blocks: Vec<Block>,
+    blocks: Vec<HclBlock>,
     vars: &Vars,
     problems: &mut Problems,
     warnings: &mut Problems,
@@ -171,7 +171,12 @@ fn variables_of(
     Value::Object(values)
 }
 
-fn locals_of(evaluator: &Evaluator<'_>, blocks: Vec<Block>, vars: &Value, problems: &mut Problems) -> Value {
+fn locals_of(
+    evaluator: &Evaluator<'_>,
+    blocks: Vec<HclBlock>,
+    vars: &Value,
+    problems: &mut Problems,
+) -> Value {
     let mut attributes = Vec::new();
     for b in blocks {
         let content = b.body.content(&|_| None);

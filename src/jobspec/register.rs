@@ -1,7 +1,7 @@
 //! The body of a job registration (jobspec.md 1.6).
 
 use super::api_job::read_job;
-use super::submitted::{Flaws, Refused};
+use super::submitted::{Flaws, RefusedJob};
 use model::job::JobSpec;
 use model::submission::Submission;
 use serde_json::{Map, Value};
@@ -29,27 +29,27 @@ pub struct Register {
 }
 
 /// Decodes the body of `PUT /v1/jobs` and of `PUT /v1/job/<id>`.
-pub fn decode_register(body: &[u8]) -> Result<Register, Refused> {
+pub fn decode_register(body: &[u8]) -> Result<Register, RefusedJob> {
     decode(body, true)
 }
 
 /// Decodes the body of `PUT /v1/validate/job`: a job without an id is one whose validation finds that it has none.
-pub fn decode_validate(body: &[u8]) -> Result<Register, Refused> {
+pub fn decode_validate(body: &[u8]) -> Result<Register, RefusedJob> {
     decode(body, false)
 }
 
-fn decode(body: &[u8], needs_id: bool) -> Result<Register, Refused> {
+fn decode(body: &[u8], needs_id: bool) -> Result<Register, RefusedJob> {
     if body.is_empty() {
-        return Err(Refused::Malformed("Request body is empty".into()));
+        return Err(RefusedJob::Malformed("Request body is empty".into()));
     }
-    let value: Value = serde_json::from_slice(body).map_err(|e| Refused::Malformed(e.to_string()))?;
+    let value: Value = serde_json::from_slice(body).map_err(|e| RefusedJob::Malformed(e.to_string()))?;
     let Value::Object(members) = &value else {
-        return Err(Refused::Malformed("an object with the member Job is expected".into()));
+        return Err(RefusedJob::Malformed("an object with the member Job is expected".into()));
     };
     let job = match member(members, "Job") {
-        None | Some(Value::Null) => return Err(Refused::Malformed("Job must be specified".into())),
+        None | Some(Value::Null) => return Err(RefusedJob::Malformed("Job must be specified".into())),
         Some(job @ Value::Object(_)) => job,
-        Some(_) => return Err(Refused::Malformed("Job: an object is expected".into())),
+        Some(_) => return Err(RefusedJob::Malformed("Job: an object is expected".into())),
     };
     let mut warnings = Vec::new();
     if flag(members, "PreserveResources")? {
@@ -58,17 +58,17 @@ fn decode(body: &[u8], needs_id: bool) -> Result<Register, Refused> {
     let enforce = flag(members, "EnforceIndex")?;
     let index = number(members, "JobModifyIndex")?.unwrap_or(0);
     let index =
-        u64::try_from(index).map_err(|_| Refused::Malformed("JobModifyIndex: it is negative".into()))?;
+        u64::try_from(index).map_err(|_| RefusedJob::Malformed("JobModifyIndex: it is negative".into()))?;
     let eval_priority = number(members, "EvalPriority")?.filter(|p| *p != 0);
     if eval_priority.is_some_and(|p| !(1..=100).contains(&p)) {
-        return Err(Refused::Malformed("Eval priority must be between 1 and 100 inclusively".into()));
+        return Err(RefusedJob::Malformed("Eval priority must be between 1 and 100 inclusively".into()));
     }
     let preserve_counts = flag(members, "PreserveCounts")?;
     if let Value::Object(job) = job
         && needs_id
         && member(job, "ID").is_none_or(Value::is_null)
     {
-        return Err(Refused::Malformed("Job ID hasn't been provided".into()));
+        return Err(RefusedJob::Malformed("Job ID hasn't been provided".into()));
     }
     let (spec, flaws) = read_job(job)?;
     Ok(Register {
@@ -84,17 +84,17 @@ fn decode(body: &[u8], needs_id: bool) -> Result<Register, Refused> {
     })
 }
 
-fn submission(members: &Map<String, Value>) -> Result<Option<Submission>, Refused> {
+fn submission(members: &Map<String, Value>) -> Result<Option<Submission>, RefusedJob> {
     let given = match member(members, "Submission") {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Object(given)) => given,
-        Some(_) => return Err(Refused::Malformed("Submission: an object is expected".into())),
+        Some(_) => return Err(RefusedJob::Malformed("Submission: an object is expected".into())),
     };
     let mut flags = BTreeMap::new();
     if let Some(Value::Object(all)) = member(given, "VariableFlags") {
         for (name, value) in all {
             let value = value.as_str().ok_or_else(|| {
-                Refused::Malformed(format!("Submission.VariableFlags[{name}]: a string is expected"))
+                RefusedJob::Malformed(format!("Submission.VariableFlags[{name}]: a string is expected"))
             })?;
             flags.insert(name.clone(), value.to_string());
         }
@@ -113,29 +113,29 @@ fn member<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> 
     members.get(name).or_else(loosely)
 }
 
-fn flag(members: &Map<String, Value>, name: &str) -> Result<bool, Refused> {
+fn flag(members: &Map<String, Value>, name: &str) -> Result<bool, RefusedJob> {
     match member(members, name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(b)) => Ok(*b),
-        Some(_) => Err(Refused::Malformed(format!("{name}: true or false is expected"))),
+        Some(_) => Err(RefusedJob::Malformed(format!("{name}: true or false is expected"))),
     }
 }
 
-fn number(members: &Map<String, Value>, name: &str) -> Result<Option<i64>, Refused> {
+fn number(members: &Map<String, Value>, name: &str) -> Result<Option<i64>, RefusedJob> {
     match member(members, name) {
         None | Some(Value::Null) => Ok(None),
         Some(v) => match v.as_i64() {
             Some(n) => Ok(Some(n)),
-            None => Err(Refused::Malformed(format!("{name}: a whole number is expected"))),
+            None => Err(RefusedJob::Malformed(format!("{name}: a whole number is expected"))),
         },
     }
 }
 
 /// Empty is absent.
-fn text(members: &Map<String, Value>, name: &str) -> Result<Option<String>, Refused> {
+fn text(members: &Map<String, Value>, name: &str) -> Result<Option<String>, RefusedJob> {
     match member(members, name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(s)) => Ok(Some(s.clone()).filter(|s| !s.is_empty())),
-        Some(_) => Err(Refused::Malformed(format!("{name}: a string is expected"))),
+        Some(_) => Err(RefusedJob::Malformed(format!("{name}: a string is expected"))),
     }
 }

@@ -5,14 +5,14 @@
 
 use super::decode::is_default;
 use super::duration;
-use model::schema::{Block, Kind, Member, Shape};
+use model::schema::{Block, Member, Shape, ValueKind};
 use model::validate::multi_error;
 use serde_json::{Map, Value};
 use std::fmt;
 
 /// Why a job is not taken. Every sentence names the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum RefusedJob {
     /// It is no JSON, or not what is expected at all: the request is at fault.
     Malformed(String),
     /// Members of a wrong type or with values that mean nothing.
@@ -21,16 +21,16 @@ pub enum Refused {
     NotSupported(Vec<String>),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Malformed(one) => f.write_str(one),
-            Refused::Invalid(all) | Refused::NotSupported(all) => f.write_str(&multi_error(all)),
+            RefusedJob::Malformed(one) => f.write_str(one),
+            RefusedJob::Invalid(all) | RefusedJob::NotSupported(all) => f.write_str(&multi_error(all)),
         }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RefusedJob {}
 
 /// What of a job means nothing or is not built yet, while the rest of it can be judged all the same: an unknown word does not
 /// hide a wrong priority.
@@ -51,11 +51,11 @@ impl Flaws {
     }
 
     /// Why the job is not taken, if there are flaws; `errors` come with them.
-    pub fn refusal(self, errors: Vec<String>) -> Option<Refused> {
+    pub fn refusal(self, errors: Vec<String>) -> Option<RefusedJob> {
         match (self.is_empty(), self.invalid.is_empty() && errors.is_empty()) {
             (true, _) => None,
-            (false, true) => Some(Refused::NotSupported(self.not_supported)),
-            (false, false) => Some(Refused::Invalid(self.with(errors))),
+            (false, true) => Some(RefusedJob::NotSupported(self.not_supported)),
+            (false, false) => Some(RefusedJob::Invalid(self.with(errors))),
         }
     }
 }
@@ -140,13 +140,13 @@ impl Checker {
         }
     }
 
-    fn value(&mut self, kind: Kind, value: &Value, path: &str) -> Option<Value> {
+    fn value(&mut self, kind: ValueKind, value: &Value, path: &str) -> Option<Value> {
         let texts = |v: &Value| v.as_array().is_some_and(|l| l.iter().all(Value::is_string));
         let (good, wanted) = match kind {
-            Kind::Text => (value.is_string(), "a string"),
-            Kind::Bool => (value.is_boolean(), "true or false"),
-            Kind::Int => (value.is_i64(), "a whole number"),
-            Kind::Span => match value.as_str().map(duration::parse) {
+            ValueKind::Text => (value.is_string(), "a string"),
+            ValueKind::Bool => (value.is_boolean(), "true or false"),
+            ValueKind::Int => (value.is_i64(), "a whole number"),
+            ValueKind::Span => match value.as_str().map(duration::parse) {
                 Some(Ok(span)) => return Some(Value::from(span.as_nanos())),
                 Some(Err(why)) => {
                     self.wrong(format!("{path}: {why}"));
@@ -154,15 +154,15 @@ impl Checker {
                 }
                 None => (value.is_i64(), "a duration in nanoseconds"),
             },
-            Kind::Texts => (texts(value), "a list of strings"),
-            Kind::TextMap => {
+            ValueKind::Texts => (texts(value), "a list of strings"),
+            ValueKind::TextMap => {
                 (value.as_object().is_some_and(|m| m.values().all(Value::is_string)), "an object of strings")
             }
-            Kind::TextsMap => {
+            ValueKind::TextsMap => {
                 (value.as_object().is_some_and(|m| m.values().all(texts)), "an object of lists of strings")
             }
-            Kind::Free => (value.is_object(), "an object"),
-            Kind::Opaque => (true, ""),
+            ValueKind::Free => (value.is_object(), "an object"),
+            ValueKind::Opaque => (true, ""),
         };
         if good {
             return Some(value.clone());

@@ -1,6 +1,6 @@
 //! Evaluates templates: quoted strings and heredocs with `${}` and `%{}` in them.
 
-use super::eval::{Evaluator, Failure};
+use super::eval::{Evaluator, ExprError};
 use super::operators;
 use super::scope::Scope;
 use hcl_edit::Span as _;
@@ -17,7 +17,7 @@ struct Trim {
 
 impl Evaluator<'_> {
     /// A template of one interpolation alone has that expression's value; any other is text.
-    pub fn template(&self, t: &Template, scope: &Scope<'_>, at: Range<usize>) -> Result<Value, Failure> {
+    pub fn template(&self, t: &Template, scope: &Scope<'_>, at: Range<usize>) -> Result<Value, ExprError> {
         if let (1, Some(Element::Interpolation(i))) = (t.len(), t.get(0)) {
             return if self.is_kept(&i.expr, scope) {
                 Ok(Value::String(self.kept_interpolation(i)))
@@ -40,7 +40,7 @@ impl Evaluator<'_> {
         format!("${{{}}}", inner.strip_suffix('~').unwrap_or(inner))
     }
 
-    fn write(&self, t: &Template, scope: &Scope<'_>, trim: Trim, out: &mut String) -> Result<(), Failure> {
+    fn write(&self, t: &Template, scope: &Scope<'_>, trim: Trim, out: &mut String) -> Result<(), ExprError> {
         let elements: Vec<&Element> = t.iter().collect();
         for (i, element) in elements.iter().enumerate() {
             match element {
@@ -73,20 +73,20 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn interpolated(&self, i: &Interpolation, scope: &Scope<'_>) -> Result<String, Failure> {
+    fn interpolated(&self, i: &Interpolation, scope: &Scope<'_>) -> Result<String, ExprError> {
         if self.is_kept(&i.expr, scope) {
             return Ok(self.kept_interpolation(i));
         }
         let value = self.eval(&i.expr, scope)?;
         let at = i.expr.span().unwrap_or(0..0);
-        operators::text(&value).map_err(|d| Failure::new(at, "Invalid template interpolation value", d))
+        operators::text(&value).map_err(|d| ExprError::new(at, "Invalid template interpolation value", d))
     }
 
-    fn write_if(&self, d: &IfDirective, scope: &Scope<'_>, out: &mut String) -> Result<(), Failure> {
+    fn write_if(&self, d: &IfDirective, scope: &Scope<'_>, out: &mut String) -> Result<(), ExprError> {
         let at = d.if_expr.cond_expr.span().unwrap_or(0..0);
         let cond = self.eval(&d.if_expr.cond_expr, scope)?;
         let end = d.endif_expr.strip.strip_start();
-        if operators::truth(&cond).map_err(|e| Failure::new(at, "Incorrect condition type", e))? {
+        if operators::truth(&cond).map_err(|e| ExprError::new(at, "Incorrect condition type", e))? {
             let end = d.else_expr.as_ref().map_or(end, |e| e.strip.strip_start());
             self.write(&d.if_expr.template, scope, Trim { start: d.if_expr.strip.strip_end(), end }, out)
         } else if let Some(otherwise) = &d.else_expr {
@@ -96,12 +96,12 @@ impl Evaluator<'_> {
         }
     }
 
-    fn write_for(&self, d: &ForDirective, scope: &Scope<'_>, out: &mut String) -> Result<(), Failure> {
+    fn write_for(&self, d: &ForDirective, scope: &Scope<'_>, out: &mut String) -> Result<(), ExprError> {
         let f = &d.for_expr;
         let at = f.collection_expr.span().unwrap_or(0..0);
         let collection = self.eval(&f.collection_expr, scope)?;
         let pairs = operators::pairs(collection)
-            .map_err(|e| Failure::new(at.clone(), "Iteration over non-iterable value", e))?;
+            .map_err(|e| ExprError::new(at.clone(), "Iteration over non-iterable value", e))?;
         let trim = Trim { start: f.strip.strip_end(), end: d.endfor_expr.strip.strip_start() };
         let weight = f.template.span().map_or(16, |s| s.len() as u64 + 16);
         for (key, value) in &pairs {

@@ -4,7 +4,7 @@ use super::Vars;
 use super::diagnostic::{Diagnostic, Label, Problems, Source};
 use super::eval::Evaluator;
 use super::functions::World;
-use super::hcl::{self, Attribute, Block, Expr};
+use super::hcl::{self, Attribute, Expr, HclBlock};
 use super::json_syntax;
 use super::nearest::nearest;
 use super::object_size::{self, Whole};
@@ -60,7 +60,7 @@ impl<'a> Variables<'a> {
     }
 
     /// A `variables` block: names with defaults.
-    pub fn declare_all(&mut self, block: Block) {
+    pub fn declare_all(&mut self, block: HclBlock) {
         let content = block.body.content(&|_| None);
         for inner in content.blocks {
             self.fail(inner.name_at, "Unsupported block type", "only name = default is expected here");
@@ -84,7 +84,7 @@ impl<'a> Variables<'a> {
     }
 
     /// A `variable "name"` block.
-    pub fn declare(&mut self, block: Block) {
+    pub fn declare(&mut self, block: HclBlock) {
         if self.diagnostics.is_full() {
             return;
         }
@@ -159,7 +159,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    fn validation(&mut self, block: Block) -> Option<Validation> {
+    fn validation(&mut self, block: HclBlock) -> Option<Validation> {
         let (mut condition, mut message) = (None, None);
         for a in block.body.content(&|_| None).attributes {
             match a.name.as_str() {
@@ -357,7 +357,7 @@ fn read_type(e: &Expr) -> Result<Type, String> {
     match e {
         Expr::Hcl(e) => Type::read(e),
         Expr::Json(node) => match &node.kind {
-            json_syntax::Kind::Text(t) => Type::from_text(t),
+            json_syntax::JsonKind::Text(t) => Type::from_text(t),
             _ => Err("a type is written as a string here".into()),
         },
     }
@@ -451,15 +451,17 @@ fn local_names(e: &Expr) -> BTreeSet<String> {
 struct LocalNames(BTreeSet<String>);
 
 impl LocalNames {
-    fn json(&mut self, node: &json_syntax::Node) {
+    fn json(&mut self, node: &json_syntax::JsonNode) {
         match &node.kind {
-            json_syntax::Kind::Text(t) => self.json_text(t),
-            json_syntax::Kind::List(items) => items.iter().for_each(|n| self.json(n)),
-            json_syntax::Kind::Object(members) => members.iter().for_each(|(label, n): &(Label, _)| {
+            json_syntax::JsonKind::Text(t) => self.json_text(t),
+            json_syntax::JsonKind::List(items) => items.iter().for_each(|n| self.json(n)),
+            json_syntax::JsonKind::Object(members) => members.iter().for_each(|(label, n): &(Label, _)| {
                 self.json_text(&label.text);
                 self.json(n);
             }),
-            json_syntax::Kind::Null | json_syntax::Kind::Bool(_) | json_syntax::Kind::Number(_) => {}
+            json_syntax::JsonKind::Null
+            | json_syntax::JsonKind::Bool(_)
+            | json_syntax::JsonKind::Number(_) => {}
         }
     }
 

@@ -11,7 +11,7 @@ use model::job::{
 };
 use model::scaling::ScalingType;
 use model::schema::change::{pairs, same};
-use model::schema::{Block, Declared, Fields, Kind, Member, Shape, View};
+use model::schema::{Block, Declared, FieldView, Fields, Member, Shape, ValueKind};
 use model::value::Value;
 use std::collections::BTreeMap;
 
@@ -121,36 +121,40 @@ impl Writer {
         }
     }
 
-    fn value(&mut self, key: &str, view: View<'_>) {
+    fn value(&mut self, key: &str, view: FieldView<'_>) {
         let text = match view {
-            View::Text(text) => return self.text(key, text),
-            View::Int(number) => number.to_string(),
-            View::Bool(flag) => flag.to_string(),
-            View::Span(span) => quoted(&span.to_string()),
-            View::Texts(texts) => listed(texts.iter().map(|text| quoted(text))),
+            FieldView::Text(text) => return self.text(key, text),
+            FieldView::Int(number) => number.to_string(),
+            FieldView::Bool(flag) => flag.to_string(),
+            FieldView::Span(span) => quoted(&span.to_string()),
+            FieldView::Texts(texts) => listed(texts.iter().map(|text| quoted(text))),
             _ => return,
         };
         self.line(&format!("{key} = {text}"));
     }
 
-    fn inner(&mut self, member: &Member, was: View<'_>, is: View<'_>) {
+    fn inner(&mut self, member: &Member, was: FieldView<'_>, is: FieldView<'_>) {
         match is {
-            View::TextMap(map) => self.map(member.hcl, map.iter().map(|(key, text)| (key, Item::Text(text)))),
-            View::Free(map) => self.map(member.hcl, map.iter().map(|(key, value)| (key, Item::Value(value)))),
-            View::Block(block) => {
+            FieldView::TextMap(map) => {
+                self.map(member.hcl, map.iter().map(|(key, text)| (key, MapEntry::Text(text))))
+            }
+            FieldView::Free(map) => {
+                self.map(member.hcl, map.iter().map(|(key, value)| (key, MapEntry::Value(value))))
+            }
+            FieldView::Block(block) => {
                 let fresh = block.fresh();
-                let base = if let View::Block(was) = was { was } else { &*fresh };
+                let base = if let FieldView::Block(was) = was { was } else { &*fresh };
                 self.open(block.block(), None);
                 // what is read by hand may tell a key that is there from one that is not
                 self.fields(block, (!by_hand(member)).then_some(base), "");
                 self.close();
             }
-            View::Blocks(list) => {
+            FieldView::Blocks(list) => {
                 for block in (0..list.count()).filter_map(|i| list.at(i)) {
                     self.one_of_many(block, label(block));
                 }
             }
-            View::ByLabel(map) => {
+            FieldView::ByLabel(map) => {
                 for (label, block) in
                     map.labels().into_iter().filter_map(|label| Some((label, map.get(label)?)))
                 {
@@ -168,15 +172,15 @@ impl Writer {
     }
 
     /// A block where every key can stand as a name, otherwise an object.
-    fn map<'a>(&mut self, name: &str, entries: impl Iterator<Item = (&'a String, Item<'a>)>) {
+    fn map<'a>(&mut self, name: &str, entries: impl Iterator<Item = (&'a String, MapEntry<'a>)>) {
         let entries: Vec<_> = entries.collect();
         if entries.iter().all(|(key, _)| is_name(key)) {
             self.opened(name);
             for (key, item) in entries {
                 match item {
-                    Item::Text(text) => self.text(key, text),
-                    Item::Value(Value::Text(text)) => self.text(key, text),
-                    Item::Value(value) => self.line(&format!("{key} = {}", expression(value))),
+                    MapEntry::Text(text) => self.text(key, text),
+                    MapEntry::Value(Value::Text(text)) => self.text(key, text),
+                    MapEntry::Value(value) => self.line(&format!("{key} = {}", expression(value))),
                 }
             }
             return self.close();
@@ -184,8 +188,8 @@ impl Writer {
         self.opened(&format!("{name} ="));
         for (key, item) in entries {
             let value = match item {
-                Item::Text(text) => quoted(text),
-                Item::Value(value) => expression(value),
+                MapEntry::Text(text) => quoted(text),
+                MapEntry::Value(value) => expression(value),
             };
             self.line(&format!("{} = {value}", quoted(key)));
         }
@@ -233,16 +237,16 @@ impl Writer {
 /// A job has no update rules where all of them are zero.
 fn zero(member: &Member) -> String {
     let zero = match member.shape {
-        Shape::Value(Kind::Int) => "0",
-        Shape::Value(Kind::Bool) => "false",
-        Shape::Value(Kind::Span) => "\"0s\"",
+        Shape::Value(ValueKind::Int) => "0",
+        Shape::Value(ValueKind::Bool) => "false",
+        Shape::Value(ValueKind::Span) => "\"0s\"",
         _ => "\"\"",
     };
     format!("{} = {zero}", member.hcl)
 }
 
 /// One entry of a map.
-enum Item<'a> {
+enum MapEntry<'a> {
     Text(&'a str),
     Value(&'a Value),
 }
@@ -252,26 +256,33 @@ fn by_hand(member: &Member) -> bool {
 }
 
 /// Absent means the same.
-fn is_nothing(view: View<'_>) -> bool {
+fn is_nothing(view: FieldView<'_>) -> bool {
     match view {
-        View::Null | View::NotKept | View::Text("") => true,
-        View::TextMap(map) => map.is_empty(),
-        View::Free(map) => map.is_empty(),
-        View::Blocks(list) => list.count() == 0,
-        View::ByLabel(map) => map.labels().is_empty(),
+        FieldView::Null | FieldView::NotKept | FieldView::Text("") => true,
+        FieldView::TextMap(map) => map.is_empty(),
+        FieldView::Free(map) => map.is_empty(),
+        FieldView::Blocks(list) => list.count() == 0,
+        FieldView::ByLabel(map) => map.labels().is_empty(),
         _ => false,
     }
 }
 
-fn is_value(view: View<'_>) -> bool {
-    matches!(view, View::Text(_) | View::Int(_) | View::Bool(_) | View::Span(_) | View::Texts(_))
+fn is_value(view: FieldView<'_>) -> bool {
+    matches!(
+        view,
+        FieldView::Text(_)
+            | FieldView::Int(_)
+            | FieldView::Bool(_)
+            | FieldView::Span(_)
+            | FieldView::Texts(_)
+    )
 }
 
 /// The field that stands as the block's label.
 fn label(block: &dyn Fields) -> Option<&str> {
     let (name, mut found) = (block.block().label?, None);
     block.each(&mut |member, view| {
-        if let View::Text(text) = view
+        if let FieldView::Text(text) = view
             && member.json == name
         {
             found = Some(text);

@@ -4,7 +4,7 @@
 //! driver makes once the turn's journal bytes are on disk.
 
 use super::effects::{ClientId, Effect, Input, Restored, Sessions, TurnOutput, Write};
-use super::journal::{self, Entry, Process};
+use super::journal::{self, JournalEntry, Process};
 use super::mark::Marked;
 use super::restore::{self, Runs, UNKNOWN_EXIT};
 use super::run::{self, Phase, Run};
@@ -13,7 +13,7 @@ use model::id::{RunId, Uuid};
 use model::task::Exit;
 use model::time::{Mono, Span, Wall};
 use std::collections::BTreeSet;
-use wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec};
+use wire::keeper::{Event, KeeperCommand, MAX_RUNS, PROTOCOL, RunReport, RunSpec};
 
 /// How long after a kill leftovers are looked for again.
 const SWEEP_EVERY: Span = Span::millis(20);
@@ -42,7 +42,7 @@ pub struct Keeper {
     journal_fault: Option<String>,
     shutting_down: bool,
     exit_told: bool,
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     pub(super) now: Vec<Effect>,
     later: Vec<Effect>,
 }
@@ -125,8 +125,8 @@ impl Keeper {
         }
     }
 
-    fn command(&mut self, now: Mono, client: ClientId, command: Command) {
-        if let Command::Hello { protocol } = command {
+    fn command(&mut self, now: Mono, client: ClientId, command: KeeperCommand) {
+        if let KeeperCommand::Hello { protocol } = command {
             return self.hello(client, protocol);
         }
         if !self.clients.contains(&client) {
@@ -134,14 +134,14 @@ impl Keeper {
             return self.later.push(Effect::Disconnect { client });
         }
         match command {
-            Command::Hello { .. } => {}
-            Command::Start { run, spec } => self.start(client, run, spec),
-            Command::Signal { run, signal } => self.signal(client, run, signal),
-            Command::Stop { run, signal, timeout } => self.stop(now, client, run, signal, timeout),
-            Command::Forget { run } => self.forget(client, run),
-            Command::Shutdown { signal, timeout } => self.shut_down(now, signal, timeout),
-            Command::List => self.welcome(client),
-            Command::Exec { run, spec, tty } => self.exec(client, run, spec, tty),
+            KeeperCommand::Hello { .. } => {}
+            KeeperCommand::Start { run, spec } => self.start(client, run, spec),
+            KeeperCommand::Signal { run, signal } => self.signal(client, run, signal),
+            KeeperCommand::Stop { run, signal, timeout } => self.stop(now, client, run, signal, timeout),
+            KeeperCommand::Forget { run } => self.forget(client, run),
+            KeeperCommand::Shutdown { signal, timeout } => self.shut_down(now, signal, timeout),
+            KeeperCommand::List => self.welcome(client),
+            KeeperCommand::Exec { run, spec, tty } => self.exec(client, run, spec, tty),
         }
     }
 
@@ -212,7 +212,7 @@ impl Keeper {
         let Phase::Starting { logs, stop } = &mut held.phase else { return };
         let (logs, stop) = (logs.take(), stop.take());
         let (boot_id, label) = (self.boot_id, held.label.clone());
-        self.entries.push(Entry::Waiting { run, boot_id, label, process, logs: logs.clone() });
+        self.entries.push(JournalEntry::Waiting { run, boot_id, label, process, logs: logs.clone() });
         held.phase = Phase::Waiting { logs, process, stop };
         self.later.push(Effect::ConfirmJournaled { run });
     }
@@ -223,7 +223,7 @@ impl Keeper {
         let Some(held) = self.runs.get_mut(&run) else { return };
         let Phase::Waiting { logs, process, stop } = &mut held.phase else { return };
         held.phase = Phase::Released { logs: logs.take(), process: *process, stop: *stop };
-        self.entries.push(Entry::Released { run });
+        self.entries.push(JournalEntry::Released { run });
         self.later.push(Effect::Release { run });
     }
 
@@ -248,11 +248,11 @@ impl Keeper {
         if retryable {
             // The same request may come again, and then has to be tried again.
             self.runs.remove(&run);
-            self.entries.push(Entry::Forgotten { run });
+            self.entries.push(JournalEntry::Forgotten { run });
         } else {
             held.phase = Phase::Failed { message: message.clone(), retryable };
             let label = held.label.clone();
-            self.entries.push(Entry::Failed { run, label, message: message.clone(), retryable });
+            self.entries.push(JournalEntry::Failed { run, label, message: message.clone(), retryable });
         }
         self.now.push(Effect::Close { run });
         self.broadcast(Event::StartFailed { run, message, retryable });
@@ -268,7 +268,7 @@ impl Keeper {
             next: now.after(SWEEP_EVERY),
             give_up: now.after(SWEEP_FOR),
         };
-        self.entries.push(Entry::Ended { run, label: held.label.clone(), exit, at: wall });
+        self.entries.push(JournalEntry::Ended { run, label: held.label.clone(), exit, at: wall });
         self.end_sessions(Some(run));
         self.now.push(Effect::Sweep { run });
     }
@@ -278,7 +278,7 @@ impl Keeper {
         let (exit, at) = match held.phase {
             Phase::Sweeping { exit, at, give_up, .. } if empty || now >= give_up => (exit, at),
             Phase::Stray { .. } if empty => {
-                self.entries.push(Entry::Ended {
+                self.entries.push(JournalEntry::Ended {
                     run,
                     label: held.label.clone(),
                     exit: UNKNOWN_EXIT,
@@ -335,7 +335,7 @@ impl Keeper {
             None => {}
             Some(held) if held.has_ended() => {
                 self.runs.remove(&run);
-                self.entries.push(Entry::Forgotten { run });
+                self.entries.push(JournalEntry::Forgotten { run });
             }
             Some(_) => self.refuse(client, Some(run), "the run has not ended: stop it first"),
         }
@@ -394,7 +394,9 @@ impl Keeper {
             return Write::Nothing;
         }
         let entries = std::mem::take(&mut self.entries);
-        let sync = entries.iter().any(|e| !matches!(e, Entry::Forgotten { .. } | Entry::Released { .. }));
+        let sync = entries
+            .iter()
+            .any(|e| !matches!(e, JournalEntry::Forgotten { .. } | JournalEntry::Released { .. }));
         let mut bytes = Vec::new();
         entries.iter().for_each(|e| journal::append(&mut bytes, e));
         self.journal_bytes += bytes.len();
@@ -420,17 +422,17 @@ impl Keeper {
                 Phase::Starting { .. } | Phase::Stray { .. } => continue,
                 Phase::Waiting { logs, process, .. } => {
                     let (boot_id, process) = (self.boot_id, *process);
-                    Entry::Waiting { run, boot_id, label, process, logs: logs.clone() }
+                    JournalEntry::Waiting { run, boot_id, label, process, logs: logs.clone() }
                 }
                 Phase::Released { logs, process, .. } | Phase::Running { logs, process, .. } => {
                     let (boot_id, process) = (self.boot_id, *process);
-                    Entry::Started { run, boot_id, label, process, logs: logs.clone() }
+                    JournalEntry::Started { run, boot_id, label, process, logs: logs.clone() }
                 }
                 Phase::Sweeping { exit, at, .. } | Phase::Ended { exit, at } => {
-                    Entry::Ended { run, label, exit: *exit, at: *at }
+                    JournalEntry::Ended { run, label, exit: *exit, at: *at }
                 }
                 Phase::Failed { message, retryable } => {
-                    Entry::Failed { run, label, message: message.clone(), retryable: *retryable }
+                    JournalEntry::Failed { run, label, message: message.clone(), retryable: *retryable }
                 }
             };
             journal::append(&mut bytes, &entry);

@@ -7,7 +7,7 @@ use super::restore::{Adopted, Stray};
 use model::id::RunId;
 use model::task::Exit;
 use std::collections::BTreeMap;
-use wire::keeper::{Command, Event, RunSpec};
+use wire::keeper::{Event, KeeperCommand, RunSpec};
 
 /// A connection, named by the driver; never used twice.
 pub type ClientId = u64;
@@ -19,7 +19,7 @@ pub type Sessions = BTreeMap<ClientId, RunId>;
 pub enum Input {
     Command {
         client: ClientId,
-        command: Command,
+        command: KeeperCommand,
     },
     Gone {
         client: ClientId,

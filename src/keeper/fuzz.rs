@@ -1,7 +1,7 @@
 //! What holds of any journal, and of the rotation of logs over whatever files a task has left.
 
 use super::journal::{append, read};
-use super::logs::{MAX_INDEX, Rotation, Step};
+use super::logs::{LogFileStep, MAX_INDEX, Rotation};
 use std::collections::BTreeSet;
 
 /// No byte is counted twice, and what was read is read again.
@@ -36,14 +36,14 @@ pub fn rotation(bytes: &[u8]) {
         let mut next = 0;
         for step in rotation.take(chunk) {
             match step {
-                Step::Write { index, from, to } => {
+                LogFileStep::Write { index, from, to } => {
                     assert!(from == next && to > from && to <= chunk.len());
                     assert!(newest.is_none_or(|newest| index >= newest), "indexes only grow");
                     assert!(to - from <= usize::try_from(max_bytes.max(1)).unwrap_or(usize::MAX));
                     (next, newest) = (to, Some(index));
                     there.insert(index);
                 }
-                Step::Delete { index } => {
+                LogFileStep::Delete { index } => {
                     assert!(there.remove(&index), "only what is there is removed");
                 }
             }

@@ -13,7 +13,7 @@ use wire::record;
 
 /// Append only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Entry {
+pub enum JournalEntry {
     /// The run has a process that was let go, in this boot of the machine: `Waiting` and `Released` in one.
     Started { run: RunId, boot_id: Uuid, label: String, process: Process, logs: Option<RunLogs> },
     /// The run's main process ended.
@@ -37,15 +37,15 @@ pub struct Process {
     pub since: Wall,
 }
 
-impl Entry {
+impl JournalEntry {
     pub fn run(&self) -> RunId {
         match self {
-            Entry::Started { run, .. }
-            | Entry::Ended { run, .. }
-            | Entry::Failed { run, .. }
-            | Entry::Forgotten { run }
-            | Entry::Waiting { run, .. }
-            | Entry::Released { run } => *run,
+            JournalEntry::Started { run, .. }
+            | JournalEntry::Ended { run, .. }
+            | JournalEntry::Failed { run, .. }
+            | JournalEntry::Forgotten { run }
+            | JournalEntry::Waiting { run, .. }
+            | JournalEntry::Released { run } => *run,
         }
     }
 }
@@ -57,7 +57,7 @@ impl Process {
 }
 
 wire::records! {
-    Entry = "keeper journal entry" 1;
+    JournalEntry = "keeper journal entry" 1;
 }
 
 const ENTRY_MAGIC: u8 = 0xd7;
@@ -67,7 +67,7 @@ pub const MAX_ENTRY_BYTES: usize = 16 << 10;
 /// More than this is not read: no keeper lets its journal grow so far.
 pub const MAX_JOURNAL_BYTES: usize = 16 << 20;
 
-pub fn append(journal: &mut Vec<u8>, entry: &Entry) {
+pub fn append(journal: &mut Vec<u8>, entry: &JournalEntry) {
     let body = record::encode(entry);
     journal.push(ENTRY_MAGIC);
     journal.extend_from_slice(&(body.len() as u32).to_le_bytes());
@@ -78,7 +78,7 @@ pub fn append(journal: &mut Vec<u8>, entry: &Entry) {
 /// What could be read of a journal.
 #[derive(Debug, Default, PartialEq)]
 pub struct JournalContents {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
     /// Bytes that belong to no readable entry: a torn tail, or damage.
     pub lost_bytes: usize,
 }
@@ -102,7 +102,7 @@ pub fn read(bytes: &[u8]) -> JournalContents {
     out
 }
 
-fn entry_at(bytes: &[u8]) -> Option<(Entry, usize)> {
+fn entry_at(bytes: &[u8]) -> Option<(JournalEntry, usize)> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let [mark, a, b, c, d, e, f, g, h] = *header;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use model::task::ExitStatus;
 
-    fn entries() -> Vec<Entry> {
+    fn entries() -> Vec<JournalEntry> {
         let run = |n: u128| RunId::from_random(n);
         let process = Process { pid: 7, start_ticks: 99, since: Wall(5) };
         let logs = RunLogs { dir: "/a".into(), name: "t".into(), max_files: 2, max_file_bytes: 9 };
@@ -131,17 +131,23 @@ mod tests {
         for n in 0..20 {
             let label = format!("alloc.{n}");
             let (run, logs) = (run(n), Some(logs.clone()));
-            all.push(Entry::Waiting { run, boot_id, label: label.clone(), process, logs: logs.clone() });
-            all.push(Entry::Released { run });
-            all.push(Entry::Started { run, boot_id, label: label.clone(), process, logs });
-            all.push(Entry::Ended { run, label: label.clone(), exit, at: Wall(6) });
-            all.push(Entry::Failed { run, label, message: "no".into(), retryable: false });
-            all.push(Entry::Forgotten { run });
+            all.push(JournalEntry::Waiting {
+                run,
+                boot_id,
+                label: label.clone(),
+                process,
+                logs: logs.clone(),
+            });
+            all.push(JournalEntry::Released { run });
+            all.push(JournalEntry::Started { run, boot_id, label: label.clone(), process, logs });
+            all.push(JournalEntry::Ended { run, label: label.clone(), exit, at: Wall(6) });
+            all.push(JournalEntry::Failed { run, label, message: "no".into(), retryable: false });
+            all.push(JournalEntry::Forgotten { run });
         }
         all
     }
 
-    fn written(entries: &[Entry]) -> Vec<u8> {
+    fn written(entries: &[JournalEntry]) -> Vec<u8> {
         let mut bytes = Vec::new();
         entries.iter().for_each(|e| append(&mut bytes, e));
         bytes

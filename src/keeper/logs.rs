@@ -12,7 +12,7 @@ pub(super) const MAX_INDEX: u64 = 1 << 62;
 
 /// One file operation; they are done in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LogFileStep {
     /// Append `chunk[from..to]` to file `index`, which is made if it does not exist.
     Write { index: u64, from: usize, to: usize },
     /// Remove file `index`.
@@ -43,7 +43,7 @@ impl Rotation {
     }
 
     /// Adds a chunk of output. At most two steps for each file that the chunk fills, and two more.
-    pub fn take(&mut self, chunk: &[u8]) -> Vec<Step> {
+    pub fn take(&mut self, chunk: &[u8]) -> Vec<LogFileStep> {
         let mut steps = Vec::new();
         let mut from = 0;
         while from < chunk.len() {
@@ -53,7 +53,7 @@ impl Rotation {
             match self.bytes_that_fit(&chunk[from..]) {
                 0 => self.rotate(&mut steps),
                 n => {
-                    steps.push(Step::Write { index: self.index, from, to: from + n });
+                    steps.push(LogFileStep::Write { index: self.index, from, to: from + n });
                     self.bytes += n as u64;
                     from += n;
                 }
@@ -77,14 +77,14 @@ impl Rotation {
         }
     }
 
-    fn rotate(&mut self, steps: &mut Vec<Step>) {
+    fn rotate(&mut self, steps: &mut Vec<LogFileStep>) {
         self.index += 1;
         self.bytes = 0;
         self.files.insert(self.index);
         while self.files.len() > self.max_files
             && let Some(index) = self.files.pop_first()
         {
-            steps.push(Step::Delete { index });
+            steps.push(LogFileStep::Delete { index });
         }
     }
 }
@@ -93,17 +93,17 @@ impl Rotation {
 mod tests {
     use super::*;
 
-    fn w(index: u64, from: usize, to: usize) -> Step {
-        Step::Write { index, from, to }
+    fn w(index: u64, from: usize, to: usize) -> LogFileStep {
+        LogFileStep::Write { index, from, to }
     }
 
-    fn d(index: u64) -> Step {
-        Step::Delete { index }
+    fn d(index: u64) -> LogFileStep {
+        LogFileStep::Delete { index }
     }
 
     #[test]
     fn log_rotation_follows_the_reference() {
-        type Case<'a> = (&'a str, &'a [(u64, u64)], u32, u64, &'a [u8], Vec<Step>);
+        type Case<'a> = (&'a str, &'a [(u64, u64)], u32, u64, &'a [u8], Vec<LogFileStep>);
         let cases: Vec<Case> = vec![
             ("first bytes", &[], 3, 10, b"abc\n", vec![w(0, 0, 4)]),
             ("appends to the highest", &[(3, 2), (4, 5)], 3, 10, b"abc\n", vec![w(4, 0, 4)]),
@@ -144,13 +144,13 @@ mod tests {
             let mut next = 0;
             for step in rotation.take(&chunk) {
                 match step {
-                    Step::Write { index, from, to } => {
+                    LogFileStep::Write { index, from, to } => {
                         assert_eq!(from, next);
                         next = to;
                         present.insert(index);
                         *sizes.entry(index).or_default() += to - from;
                     }
-                    Step::Delete { index } => assert!(present.remove(&index)),
+                    LogFileStep::Delete { index } => assert!(present.remove(&index)),
                 }
             }
             assert_eq!(next, chunk.len());

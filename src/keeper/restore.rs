@@ -4,7 +4,7 @@
 //! A process whose run no entry names is a stray, and is ended: what was lost with the entry (its output, how to treat
 //! its end) cannot be had again. A run that waited and was not let go has executed nothing, so it may be started again.
 
-use super::journal::{Entry, Process};
+use super::journal::{JournalEntry, Process};
 use super::mark::Marked;
 use super::run::{Phase, Run};
 use model::id::{RunId, Uuid};
@@ -46,7 +46,7 @@ pub struct RecoveredRuns {
 
 /// `damaged`: entries may be missing from the journal. `wall`: when runs of another boot count as ended.
 pub fn recover(
-    entries: &[Entry],
+    entries: &[JournalEntry],
     damaged: bool,
     boot_id: Uuid,
     marked: &[Marked],
@@ -119,24 +119,24 @@ impl RecoveredRuns {
 }
 
 /// The runs, and those whose `Waiting` entry is lost while their `Released` entry is left: their process is not known.
-fn replay(entries: &[Entry], boot_id: Uuid, wall: Wall) -> (Runs, BTreeSet<RunId>) {
+fn replay(entries: &[JournalEntry], boot_id: Uuid, wall: Wall) -> (Runs, BTreeSet<RunId>) {
     let (mut runs, mut without_process) = (BTreeMap::new(), BTreeSet::new());
     let ended = |label| Run { label, phase: Phase::Ended { exit: UNKNOWN_EXIT, at: wall } };
     for entry in entries {
         without_process.remove(&entry.run());
         match entry.clone() {
-            Entry::Started { run, boot_id: of, label, process, logs } if of == boot_id => {
+            JournalEntry::Started { run, boot_id: of, label, process, logs } if of == boot_id => {
                 runs.insert(run, Run { label, phase: Phase::Running { logs, process, kill_at: None } });
             }
-            Entry::Waiting { run, boot_id: of, label, process, logs } if of == boot_id => {
+            JournalEntry::Waiting { run, boot_id: of, label, process, logs } if of == boot_id => {
                 runs.insert(run, Run { label, phase: Phase::Waiting { logs, process, stop: None } });
             }
             // The `Released` entry may not have reached the disk before the power cut: it may have executed, and nobody
             // saw how it ended.
-            Entry::Started { run, label, .. } | Entry::Waiting { run, label, .. } => {
+            JournalEntry::Started { run, label, .. } | JournalEntry::Waiting { run, label, .. } => {
                 runs.insert(run, ended(label));
             }
-            Entry::Released { run } => match runs.get_mut(&run) {
+            JournalEntry::Released { run } => match runs.get_mut(&run) {
                 Some(held) => held.release(),
                 None => {
                     // its label went with its other entry
@@ -144,13 +144,13 @@ fn replay(entries: &[Entry], boot_id: Uuid, wall: Wall) -> (Runs, BTreeSet<RunId
                     without_process.insert(run);
                 }
             },
-            Entry::Ended { run, label, exit, at } => {
+            JournalEntry::Ended { run, label, exit, at } => {
                 runs.insert(run, Run { label, phase: Phase::Ended { exit, at } });
             }
-            Entry::Failed { run, label, message, retryable } => {
+            JournalEntry::Failed { run, label, message, retryable } => {
                 runs.insert(run, Run { label, phase: Phase::Failed { message, retryable } });
             }
-            Entry::Forgotten { run } => drop(runs.remove(&run)),
+            JournalEntry::Forgotten { run } => drop(runs.remove(&run)),
         }
     }
     (runs, without_process)

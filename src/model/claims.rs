@@ -6,7 +6,7 @@
 use super::constraint::Constraint;
 use super::preference::Affinity;
 use super::schema::services::{CNI, DNS, MOUNT_OPTIONS};
-use super::schema::{Hook, Kind, block, maybe, named, nullable, one, plain, soon, zeroed};
+use super::schema::{DecodeHook, ValueKind, block, maybe, named, nullable, one, plain, soon, zeroed};
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub const SAME_PORT: i64 = -1;
 
 block! {
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Network in named("network", "Network").hooked(Hook::Network) => {
+    pub struct Network in named("network", "Network").hooked(DecodeHook::Network) => {
         /// As written; empty is `host`.
         pub mode: String => zeroed("mode", "Mode").empty_means(HOST_MODE);
         /// Has no effect.
@@ -29,10 +29,10 @@ block! {
         pub dynamic: Vec<Port> => nullable("port", "DynamicPorts").told_as("Dynamic Port").unordered();
     }
     and [
-        soon(plain("device", "Device", Kind::Text)),
-        soon(plain("cidr", "CIDR", Kind::Text)),
-        soon(plain("ip", "IP", Kind::Text)),
-        soon(plain("hostname", "Hostname", Kind::Text)).by_hand(),
+        soon(plain("device", "Device", ValueKind::Text)),
+        soon(plain("cidr", "CIDR", ValueKind::Text)),
+        soon(plain("ip", "IP", ValueKind::Text)),
+        soon(plain("hostname", "Hostname", ValueKind::Text)).by_hand(),
         soon(one("dns", "DNS", &DNS)),
         soon(one("cni", "CNI", &CNI)).omitted().by_hand(),
     ]
@@ -59,7 +59,7 @@ block! {
         pub to: i64 => zeroed("to", "To");
         pub host_network: String = DEFAULT_HOST_NETWORK.into() => zeroed("host_network", "HostNetwork");
     }
-    and [soon(plain("ignore_collision", "IgnoreCollision", Kind::Bool)).omitted().by_hand()]
+    and [soon(plain("ignore_collision", "IgnoreCollision", ValueKind::Bool)).omitted().by_hand()]
 }
 
 block! {
@@ -92,11 +92,11 @@ block! {
         pub read_only: bool => zeroed("read_only", "ReadOnly");
     }
     and [
-        plain("", "Name", Kind::Text),
-        soon(plain("sticky", "Sticky", Kind::Bool)),
-        soon(plain("per_alloc", "PerAlloc", Kind::Bool)),
-        soon(plain("access_mode", "AccessMode", Kind::Text)),
-        soon(plain("attachment_mode", "AttachmentMode", Kind::Text)),
+        plain("", "Name", ValueKind::Text),
+        soon(plain("sticky", "Sticky", ValueKind::Bool)),
+        soon(plain("per_alloc", "PerAlloc", ValueKind::Bool)),
+        soon(plain("access_mode", "AccessMode", ValueKind::Text)),
+        soon(plain("attachment_mode", "AttachmentMode", ValueKind::Text)),
         soon(one("mount_options", "MountOptions", &MOUNT_OPTIONS)),
     ]
 }
@@ -109,7 +109,7 @@ block! {
         pub read_only: bool => nullable("read_only", "ReadOnly");
         pub propagation_mode: String = "private".into() => nullable("propagation_mode", "PropagationMode");
     }
-    and [soon(maybe("selinux_label", "SELinuxLabel", Kind::Text)).zero_for_none()]
+    and [soon(maybe("selinux_label", "SELinuxLabel", ValueKind::Text)).zero_for_none()]
 }
 
 /// What a task holds beyond cpu and memory.

@@ -1,28 +1,28 @@
 //! A hard condition on a node, as written. What it means is the scheduler's to say.
 
-use super::schema::{Hook, Kind, block, named, plain, zeroed};
+use super::schema::{DecodeHook, ValueKind, block, named, plain, zeroed};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 block! {
     /// `left operand right`. Targets that start with `${` name a node's property; others are literals.
     #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-    pub struct Constraint in named("constraint", "Constraint").hooked(Hook::Constraint) => {
+    pub struct Constraint in named("constraint", "Constraint").hooked(DecodeHook::Constraint) => {
         pub left: String => zeroed("attribute", "LTarget");
         pub operand: String => zeroed("operator", "Operand");
         pub right: String => zeroed("value", "RTarget");
     }
     and [
-        plain("version", "", Kind::Text),
-        plain("semver", "", Kind::Text),
-        plain("regexp", "", Kind::Text),
-        plain("set_contains", "", Kind::Text),
-        plain("set_contains_all", "", Kind::Text),
-        plain("set_contains_any", "", Kind::Text),
-        plain("is_set", "", Kind::Bool),
-        plain("is_not_set", "", Kind::Bool),
-        plain("distinct_hosts", "", Kind::Bool),
-        plain("distinct_property", "", Kind::Text),
+        plain("version", "", ValueKind::Text),
+        plain("semver", "", ValueKind::Text),
+        plain("regexp", "", ValueKind::Text),
+        plain("set_contains", "", ValueKind::Text),
+        plain("set_contains_all", "", ValueKind::Text),
+        plain("set_contains_any", "", ValueKind::Text),
+        plain("is_set", "", ValueKind::Bool),
+        plain("is_not_set", "", ValueKind::Bool),
+        plain("distinct_hosts", "", ValueKind::Bool),
+        plain("distinct_property", "", ValueKind::Text),
     ]
 }
 

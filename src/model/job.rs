@@ -4,9 +4,9 @@
 
 use super::claims::{Network, TaskHoldings, VolumeAsk, VolumeMount};
 use super::constraint::Constraint;
-use super::family::dispatch::{Dispatch, DispatchPayload, Parameterized};
-use super::family::{Children, Periodic};
+use super::dispatch::{Dispatch, DispatchPayload, Parameterized};
 use super::id::JobKey;
+use super::periodic::Periodic;
 use super::preference::{Affinity, Spread};
 use super::resources::{AllocResources, EphemeralDisk, Lifecycle, Resources, TaskResources};
 use super::scaling::{Scaling, TaskScaling};
@@ -15,8 +15,8 @@ use super::schema::services::{
     ARTIFACT, CONSUL, CSI_PLUGIN, IDENTITY, SCHEDULE, SECRET, SERVICE, TEMPLATE, VAULT,
 };
 use super::schema::{
-    Declared, Hook, Kind, Shape, block, filled, ignored, many, maybe, member, named, nullable, one, plain,
-    soon, words, zeroed,
+    Declared, DecodeHook, Shape, ValueKind, block, filled, ignored, many, maybe, member, named, nullable,
+    one, plain, soon, words, zeroed,
 };
 use super::time::{Span, Wall};
 use super::ui::Ui;
@@ -60,7 +60,7 @@ impl fmt::Display for JobType {
 block! {
     /// The user's part of a job, canonical: every default is filled in.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-    pub struct JobSpec in named("job", "Job").labelled("ID").hooked(Hook::Job) => {
+    pub struct JobSpec in named("job", "Job").labelled("ID").hooked(DecodeHook::Job) => {
         pub namespace: String => nullable("namespace", "Namespace");
         pub id: String => nullable("id", "ID").told_by_hand();
         pub name: String => nullable("name", "Name");
@@ -97,13 +97,13 @@ block! {
         one("reschedule", "Reschedule", ReschedulePolicy::BLOCK).by_hand(),
         soon(one("multiregion", "Multiregion", &MULTIREGION)),
         soon(one("vault", "", &VAULT)),
-        soon(maybe("vault_token", "VaultToken", Kind::Text)).zero_for_none(),
-        soon(maybe("consul_token", "ConsulToken", Kind::Text)).zero_for_none(),
-        maybe("", "Payload", Kind::Opaque).by_hand(),
-        soon(maybe("", "ConsulNamespace", Kind::Text)).zero_for_none(),
-        soon(maybe("", "VaultNamespace", Kind::Text)).zero_for_none(),
+        soon(maybe("vault_token", "VaultToken", ValueKind::Text)).zero_for_none(),
+        soon(maybe("consul_token", "ConsulToken", ValueKind::Text)).zero_for_none(),
+        maybe("", "Payload", ValueKind::Opaque).by_hand(),
+        soon(maybe("", "ConsulNamespace", ValueKind::Text)).zero_for_none(),
+        soon(maybe("", "VaultNamespace", ValueKind::Text)).zero_for_none(),
         ignored("ParentID"),
-        member("", "Dispatched", Shape::Value(Kind::Bool), false).by_hand(),
+        member("", "Dispatched", Shape::Value(ValueKind::Bool), false).by_hand(),
         ignored("DispatchIdempotencyToken"),
         ignored("NomadTokenID"),
         ignored("Status"),
@@ -150,13 +150,13 @@ block! {
         pub max_parallel: i64 = 1 => zeroed("max_parallel", "MaxParallel");
     }
     and [
-        plain("health_check", "HealthCheck", Kind::Text),
-        plain("min_healthy_time", "MinHealthyTime", Kind::Span),
-        plain("healthy_deadline", "HealthyDeadline", Kind::Span),
-        plain("progress_deadline", "ProgressDeadline", Kind::Span),
-        plain("auto_revert", "AutoRevert", Kind::Bool),
-        plain("auto_promote", "AutoPromote", Kind::Bool),
-        plain("canary", "Canary", Kind::Int),
+        plain("health_check", "HealthCheck", ValueKind::Text),
+        plain("min_healthy_time", "MinHealthyTime", ValueKind::Span),
+        plain("healthy_deadline", "HealthyDeadline", ValueKind::Span),
+        plain("progress_deadline", "ProgressDeadline", ValueKind::Span),
+        plain("auto_revert", "AutoRevert", ValueKind::Bool),
+        plain("auto_promote", "AutoPromote", ValueKind::Bool),
+        plain("canary", "Canary", ValueKind::Int),
     ]
 }
 
@@ -167,7 +167,7 @@ impl JobUpdate {
 
 block! {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-    pub struct TaskGroup in named("group", "TaskGroup").labelled("Name").hooked(Hook::Group) => {
+    pub struct TaskGroup in named("group", "TaskGroup").labelled("Name").hooked(DecodeHook::Group) => {
         pub name: String => nullable("", "Name").told_by_hand();
         /// Where the block says nothing, what its scaling begins with.
         pub count: i64 = 1 => nullable("count", "Count");
@@ -194,9 +194,9 @@ block! {
     }
     and [
         soon(many("service", "Services", &SERVICE)),
-        maybe("stop_after_client_disconnect", "StopAfterClientDisconnect", Kind::Span),
-        maybe("max_client_disconnect", "MaxClientDisconnect", Kind::Span),
-        maybe("prevent_reschedule_on_lost", "PreventRescheduleOnLost", Kind::Bool).zero_for_none(),
+        maybe("stop_after_client_disconnect", "StopAfterClientDisconnect", ValueKind::Span),
+        maybe("max_client_disconnect", "MaxClientDisconnect", ValueKind::Span),
+        maybe("prevent_reschedule_on_lost", "PreventRescheduleOnLost", ValueKind::Bool).zero_for_none(),
         soon(one("vault", "", &VAULT)),
         soon(filled(one("consul", "Consul", &CONSUL), r#"{"Cluster":"default"}"#)),
     ]
@@ -213,6 +213,15 @@ impl TaskGroup {
             tasks: self.tasks.iter().map(|t| (t.name.clone(), t.task_resources())).collect(),
             disk_mb: self.ephemeral_disk.size_mb,
             networks: Vec::new(),
+        }
+    }
+
+    /// Lets each task of an allocation go as far beyond its memory as its group says.
+    pub fn allow_memory(&self, held: &mut AllocResources) {
+        for task in &self.tasks {
+            if let Some(resources) = held.tasks.get_mut(&task.name) {
+                resources.held.memory_max_mb = task.resources.memory_max_mb;
+            }
         }
     }
 }
@@ -260,7 +269,7 @@ block! {
         soon(one("csi_plugin", "CSIPluginConfig", &CSI_PLUGIN)).omitted(),
         soon(one("vault", "Vault", &VAULT)),
         soon(filled(one("consul", "Consul", &CONSUL), r#"{"Cluster":"default"}"#)),
-        soon(plain("kind", "Kind", Kind::Text)),
+        soon(plain("kind", "Kind", ValueKind::Text)),
         soon(many("secret", "Secrets", &SECRET)),
         soon(one("schedule", "Schedule", &SCHEDULE)),
     ]
@@ -310,7 +319,7 @@ block! {
         pub max_file_size_mb: i64 = 10 => nullable("max_file_size", "MaxFileSizeMB");
         pub disabled: bool => nullable("disabled", "Disabled").destructive();
     }
-    and [maybe("enabled", "Enabled", Kind::Bool).by_hand()]
+    and [maybe("enabled", "Enabled", ValueKind::Bool).by_hand()]
 }
 
 words! {
@@ -466,25 +475,4 @@ impl VersionTag {
     pub const MOST: usize = 64;
     pub const MAX_NAME_CHARS: usize = 128;
     pub const MAX_DESCRIPTION_CHARS: usize = 1000;
-}
-
-/// How many allocations of a group are in which state. `complete` and `failed` only ever grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupSummary {
-    pub queued: u64,
-    pub starting: u64,
-    pub running: u64,
-    pub failed: u64,
-    pub complete: u64,
-    pub lost: u64,
-    pub unknown: u64,
-}
-
-/// Kept beside each job, so that listing jobs counts nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobSummary {
-    pub groups: BTreeMap<String, GroupSummary>,
-    pub create_index: u64,
-    pub modify_index: u64,
-    pub children: Children,
 }

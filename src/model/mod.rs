@@ -6,21 +6,24 @@
 
 pub mod alloc;
 pub mod canonical;
+pub mod child_jobs;
 pub mod claims;
 pub mod constraint;
 pub mod counts;
 pub mod cron;
 pub mod deployment;
 pub mod diff;
+pub mod dispatch;
 pub mod drain;
 pub mod eval;
-pub mod family;
 pub mod garbage;
 pub mod id;
 pub mod job;
+pub mod job_summary;
 pub mod key;
 pub mod namespace;
 pub mod node;
+pub mod periodic;
 pub mod plan;
 pub mod pool;
 pub mod preference;

@@ -2,7 +2,7 @@
 
 use super::constraint::Constraint;
 use super::schema::policies::{AFFINITY, AFFINITY_WEIGHT};
-use super::schema::{Block, Declared, Fields, Member, Slot, View, block, named, nullable, zeroed};
+use super::schema::{Block, Declared, FieldView, Fields, Member, Slot, block, named, nullable, zeroed};
 use serde::{Deserialize, Serialize};
 
 /// The weight of a preference that names none.
@@ -32,9 +32,9 @@ impl Fields for Affinity {
         Self::BLOCK
     }
 
-    fn each<'a>(&'a self, see: &mut dyn FnMut(&'static Member, View<'a>)) {
+    fn each<'a>(&'a self, see: &mut dyn FnMut(&'static Member, FieldView<'a>)) {
         self.condition.each(see);
-        see(&AFFINITY_WEIGHT, View::Int(self.weight));
+        see(&AFFINITY_WEIGHT, FieldView::Int(self.weight));
     }
 
     fn slot(&mut self, json: &str) -> Option<Slot<'_>> {

@@ -1,9 +1,8 @@
 //! Amounts of a machine, and how a group's tasks add up to one ask.
 
 use super::claims::{Claim, DeviceAsk, HeldNetwork, Network, TaskHoldings};
-use super::job::TaskGroup;
 use super::schema::policies::NUMA;
-use super::schema::{Kind, block, filled, maybe, named, nullable, one, soon, words, zeroed};
+use super::schema::{ValueKind, block, filled, maybe, named, nullable, one, soon, words, zeroed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,10 +26,10 @@ block! {
         pub devices: Vec<DeviceAsk> => nullable("device", "Devices");
     }
     and [
-        soon(maybe("disk", "DiskMB", Kind::Int)).always_zero(),
-        soon(maybe("iops", "IOPS", Kind::Int)).always_zero(),
+        soon(maybe("disk", "DiskMB", ValueKind::Int)).always_zero(),
+        soon(maybe("iops", "IOPS", ValueKind::Int)).always_zero(),
         soon(filled(one("numa", "NUMA", &NUMA), r#"{"Affinity":"none"}"#)),
-        soon(maybe("secrets", "SecretsMB", Kind::Int)).always_zero(),
+        soon(maybe("secrets", "SecretsMB", ValueKind::Int)).always_zero(),
     ]
 }
 
@@ -41,8 +40,8 @@ block! {
         pub size_mb: i64 = 300 => nullable("size", "SizeMB");
     }
     and [
-        soon(maybe("sticky", "Sticky", Kind::Bool)).always_zero(),
-        soon(maybe("migrate", "Migrate", Kind::Bool)).always_zero(),
+        soon(maybe("sticky", "Sticky", ValueKind::Bool)).always_zero(),
+        soon(maybe("migrate", "Migrate", ValueKind::Bool)).always_zero(),
     ]
 }
 
@@ -166,15 +165,6 @@ impl AllocResources {
         }
         let running = prestart.plus(sidecars).max(main.plus(sidecars).plus(poststart)).max(poststop);
         running.plus(Amount { disk_mb: self.disk_mb, allocs: 1, ..Amount::ZERO })
-    }
-
-    /// Lets each task go as far beyond its memory as the group says.
-    pub fn allow_memory(&mut self, group: &TaskGroup) {
-        for task in &group.tasks {
-            if let Some(held) = self.tasks.get_mut(&task.name) {
-                held.held.memory_max_mb = task.resources.memory_max_mb;
-            }
-        }
     }
 
     /// With the ports, devices and cores of `old`, which is of the same tasks.

@@ -4,7 +4,7 @@ use crate::canonical::{self, Defaults};
 use crate::job::{JobSpec, JobType, JobUpdate, Task, TaskGroup};
 use crate::resources::Resources;
 use crate::scaling::{Scaling, ScalingType, TaskScaling};
-use crate::schema::{Fields, Member, Slot, View};
+use crate::schema::{FieldView, Fields, Member, Slot};
 use crate::time::Span;
 use crate::value::Value;
 use std::collections::BTreeMap;
@@ -124,14 +124,14 @@ fn walk(block: &dyn Fields, way: &mut Path, found: &mut Vec<Path>) {
     block.each(&mut |member, view| {
         way.push(member);
         match view {
-            View::NotKept => {}
+            FieldView::NotKept => {}
             _ if !member.constant.is_empty() || member.always_zero => {}
-            View::Block(inner) => walk(inner, way, found),
-            View::Blocks(list) => {
+            FieldView::Block(inner) => walk(inner, way, found),
+            FieldView::Blocks(list) => {
                 found.push(way.clone());
                 list.at(0).into_iter().for_each(|inner| walk(inner, way, found));
             }
-            View::ByLabel(map) => {
+            FieldView::ByLabel(map) => {
                 found.push(way.clone());
                 map.get("label").into_iter().for_each(|inner| walk(inner, way, found));
             }

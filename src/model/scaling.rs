@@ -3,9 +3,10 @@
 //!
 //! Refuses to know: when to scale. A policy's own text is for whoever does.
 
+pub mod policies;
+
 use super::id::{EvalId, JobKey, ScalingPolicyId};
-use super::job::{JobSpec, JobType, TaskGroup};
-use super::schema::{Hook, Kind, block, maybe, named, nullable, plain};
+use super::schema::{DecodeHook, ValueKind, block, maybe, named, nullable, plain};
 use super::time::Wall;
 use super::value::Value;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ impl ScalingType {
 block! {
     /// A `scaling` block.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-    pub struct Scaling in named("scaling", "Scaling").hooked(Hook::GroupScaling) => {
+    pub struct Scaling in named("scaling", "Scaling").hooked(DecodeHook::GroupScaling) => {
         pub min: i64 => nullable("min", "Min");
         pub max: i64 = Scaling::NO_MAX => nullable("max", "Max");
         pub enabled: bool = true => nullable("enabled", "Enabled");
@@ -47,12 +48,12 @@ block! {
         pub policy: BTreeMap<String, Value> => nullable("policy", "Policy");
     }
     and [
-        plain("type", "Type", Kind::Text),
-        maybe("", "Target", Kind::TextMap),
-        plain("", "ID", Kind::Text),
-        plain("", "Namespace", Kind::Text),
-        plain("", "CreateIndex", Kind::Int),
-        plain("", "ModifyIndex", Kind::Int),
+        plain("type", "Type", ValueKind::Text),
+        maybe("", "Target", ValueKind::TextMap),
+        plain("", "ID", ValueKind::Text),
+        plain("", "Namespace", ValueKind::Text),
+        plain("", "CreateIndex", ValueKind::Int),
+        plain("", "ModifyIndex", ValueKind::Int),
     ]
 }
 
@@ -102,15 +103,15 @@ impl ScalingPolicy {
         self.target().id()
     }
 
-    pub fn target(&self) -> Target<'_> {
+    pub fn target(&self) -> ScalingTarget<'_> {
         let (namespace, job) = (&self.job.namespace, &self.job.id);
-        Target { namespace, job, group: &self.group, task: &self.task, kind: self.kind }
+        ScalingTarget { namespace, job, group: &self.group, task: &self.task, kind: self.kind }
     }
 }
 
 /// What a policy is for.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct ScalingTarget<'a> {
     pub namespace: &'a str,
     pub job: &'a str,
     pub group: &'a str,
@@ -119,7 +120,7 @@ pub struct Target<'a> {
     pub kind: ScalingType,
 }
 
-impl Target<'_> {
+impl ScalingTarget<'_> {
     /// Follows from what the policy is for, so it is the same in every version, and on every server.
     pub fn id(self) -> ScalingPolicyId {
         let parts = [self.namespace, self.job, self.group, self.task, self.kind.as_str()];
@@ -132,32 +133,7 @@ impl Target<'_> {
 
 #[cfg(any(test, feature = "testing"))]
 pub fn policy_id(namespace: &str, job: &str, group: &str) -> ScalingPolicyId {
-    Target { namespace, job, group, task: "", kind: ScalingType::Horizontal }.id()
-}
-
-/// All policies of a job that is registered at `index`, unless it is stopped.
-pub fn policies(spec: &JobSpec, index: u64) -> Vec<ScalingPolicy> {
-    let mut found = Vec::new();
-    for group in spec.groups.iter().filter(|_| !spec.stop) {
-        let mut add = |task: &str, kind, scaling: &Scaling| {
-            found.push(ScalingPolicy {
-                job: spec.key(),
-                group: group.name.clone(),
-                scaling: scaling.clone(),
-                create_index: index,
-                modify_index: index,
-                kind,
-                task: task.to_string(),
-            });
-        };
-        if let Some(scaling) = &group.scaling {
-            add("", ScalingType::Horizontal, scaling);
-        }
-        for task in &group.tasks {
-            task.scaling.iter().for_each(|s| add(&task.name, s.kind, &s.scaling));
-        }
-    }
-    found
+    ScalingTarget { namespace, job, group, task: "", kind: ScalingType::Horizontal }.id()
 }
 
 /// Somebody scaled a group, or says why not.
@@ -187,22 +163,8 @@ impl ScalingEvents {
     }
 }
 
-/// Why `group` of the job cannot have that count, if it cannot.
-pub fn refuses_count(spec: &JobSpec, group: &TaskGroup, count: i64, max_count: i64) -> Option<String> {
-    if let Some(refusal) = group.scaling.as_ref().and_then(|s| s.refuses(count)) {
-        return Some(refusal);
-    }
-    if spec.job_type == JobType::System && count > 1 {
-        return Some(format!("cannot scale jobs of type \"system\" to {count}: only to 0 or 1 on each node"));
-    }
-    let others = spec.groups.iter().filter(|g| g.name != group.name);
-    let total = others.fold(count, |sum, g| sum.saturating_add(g.count));
-    (total > max_count).then(|| format!("total count was {total}, which exceeds the maximum of {max_count}"))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::validate::tests::job;
     use super::*;
 
     #[test]
@@ -219,23 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_region_and_a_type_allow_holds_without_a_policy_too() {
-        let spec = job(JobType::Service);
-        assert_eq!(refuses_count(&spec, &spec.groups[0], 7, 7), None);
-        let beyond = refuses_count(&spec, &spec.groups[0], 8, 7);
-        assert_eq!(beyond.as_deref(), Some("total count was 8, which exceeds the maximum of 7"));
-        let spec = job(JobType::System);
-        assert_eq!(refuses_count(&spec, &spec.groups[0], 1, 7), None);
-        assert!(refuses_count(&spec, &spec.groups[0], 2, 7).is_some_and(|r| r.contains("0 or 1")));
-    }
-
-    #[test]
     fn ids_are_those_of_their_targets() {
         let id = |job, group| policy_id("default", job, group);
         assert_eq!(id("web", "a").to_string(), "ab576f4e-12c0-4964-ae68-d55aee108427");
         assert_ne!(id("web", "a"), id("web", "b"));
         assert_ne!(id("web", "1:a"), id("web1:", "a"));
-        let of_task = |task, kind| Target { namespace: "default", job: "web", group: "a", task, kind }.id();
+        let of_task =
+            |task, kind| ScalingTarget { namespace: "default", job: "web", group: "a", task, kind }.id();
         let (cpu, mem) = (ScalingType::VerticalCpu, ScalingType::VerticalMem);
         assert_eq!(of_task("", ScalingType::Horizontal), id("web", "a"));
         assert_ne!(of_task("t", cpu), of_task("t", mem));

@@ -29,14 +29,14 @@ impl Algorithm {
 
 /// For which schedulers something more urgent may push something less urgent away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Preemption {
+pub struct PreemptionConfig {
     pub system: bool,
     pub sysbatch: bool,
     pub batch: bool,
     pub service: bool,
 }
 
-impl Preemption {
+impl PreemptionConfig {
     pub fn allows(self, job_type: JobType) -> bool {
         match job_type {
             JobType::Service => self.service,
@@ -47,9 +47,9 @@ impl Preemption {
     }
 }
 
-impl Default for Preemption {
+impl Default for PreemptionConfig {
     fn default() -> Self {
-        Preemption { system: true, sysbatch: false, batch: false, service: false }
+        PreemptionConfig { system: true, sysbatch: false, batch: false, service: false }
     }
 }
 
@@ -63,7 +63,7 @@ pub struct SchedulerSettings {
     pub reject_job_registration: bool,
     /// No evaluation is handed out.
     pub pause_eval_broker: bool,
-    pub preemption: Preemption,
+    pub preemption: PreemptionConfig,
 }
 
 impl SchedulerSettings {
@@ -98,7 +98,7 @@ pub struct PoolScheduling {
 pub struct Scheduling {
     pub algorithm: Algorithm,
     pub memory_oversubscription: bool,
-    pub preemption: Preemption,
+    pub preemption: PreemptionConfig,
 }
 
 #[cfg(test)]
@@ -120,11 +120,11 @@ mod tests {
     #[test]
     fn each_kind_of_job_preempts_by_its_own_switch() {
         use JobType::{Batch, Service, Sysbatch, System};
-        let off = Preemption { system: false, ..Preemption::default() };
-        let allowed = |p: Preemption| [Service, Batch, System, Sysbatch].map(|t| p.allows(t));
-        assert_eq!(allowed(Preemption::default()), [false, false, true, false]);
-        assert_eq!(allowed(Preemption { service: true, ..off }), [true, false, false, false]);
-        assert_eq!(allowed(Preemption { batch: true, ..off }), [false, true, false, false]);
-        assert_eq!(allowed(Preemption { sysbatch: true, ..off }), [false, false, false, true]);
+        let off = PreemptionConfig { system: false, ..PreemptionConfig::default() };
+        let allowed = |p: PreemptionConfig| [Service, Batch, System, Sysbatch].map(|t| p.allows(t));
+        assert_eq!(allowed(PreemptionConfig::default()), [false, false, true, false]);
+        assert_eq!(allowed(PreemptionConfig { service: true, ..off }), [true, false, false, false]);
+        assert_eq!(allowed(PreemptionConfig { batch: true, ..off }), [false, true, false, false]);
+        assert_eq!(allowed(PreemptionConfig { sysbatch: true, ..off }), [false, false, false, true]);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::device::{self, DeviceRequest};
 use super::fleet::{Address, OfferedResources, Profile, UniqueProperties};
-use super::operand::{ConstraintChecker, Target};
+use super::operand::{ConstraintChecker, ConstraintTarget};
 use super::proposal::TakenClaims;
 use model::claims::{Claim, HeldDevice, HeldNetwork, HeldPort, Network, Port, TaskHoldings};
 use model::job::{Task, TaskGroup};
@@ -68,7 +68,7 @@ impl NodeOffer<'_> {
 
     /// The host network that a port names, which may be by way of a property of the node.
     fn host_network<'s>(&'s self, port: &'s Port) -> &'s str {
-        Target::parse(&port.host_network).resolve_own(self.profile, self.own).unwrap_or_default()
+        ConstraintTarget::parse(&port.host_network).resolve_own(self.profile, self.own).unwrap_or_default()
     }
 }
 

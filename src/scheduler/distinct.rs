@@ -2,8 +2,8 @@
 //! (scheduler.md 14.5, scheduler.md 14.6). Refuses to know resources and scores.
 
 use super::fleet::FleetSnapshot;
-use super::operand::Target;
-use super::proposal::Proposal;
+use super::operand::ConstraintTarget;
+use super::proposal::ProposedAllocs;
 use model::constraint::Constraint;
 use model::job::{JobSpec, TaskGroup};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// At most `allowed` allocations on all nodes that share a value of a property.
 pub struct Property<'a> {
     pub name: &'a str,
-    pub target: Target<'a>,
+    pub target: ConstraintTarget<'a>,
     pub allowed: i64,
     /// None: all of the job's allocations count.
     group: Option<&'a str>,
@@ -22,7 +22,7 @@ impl<'a> Property<'a> {
     fn new(constraint: &'a Constraint, group: Option<&'a str>) -> Self {
         let right = constraint.right.trim();
         let allowed = if right.is_empty() { 1 } else { right.parse().unwrap_or(0) };
-        Property { name: &constraint.left, target: Target::parse(&constraint.left), allowed, group }
+        Property { name: &constraint.left, target: ConstraintTarget::parse(&constraint.left), allowed, group }
     }
 
     pub fn counts(&self, group: &str) -> bool {
@@ -36,7 +36,7 @@ impl<'a> Property<'a> {
     }
 
     /// By value: how many allocations are there, those included that the plan adds, those excluded that it stops.
-    pub fn used(&self, fleet: &FleetSnapshot, proposal: &Proposal) -> BTreeMap<String, i64> {
+    pub fn used(&self, fleet: &FleetSnapshot, proposal: &ProposedAllocs) -> BTreeMap<String, i64> {
         let mut used = BTreeMap::new();
         for (slot, _, presence) in proposal.all_groups().filter(|(_, group, _)| self.counts(group)) {
             if let Some(value) = self.value(fleet, slot) {
@@ -70,14 +70,14 @@ impl<'a> Distinct<'a> {
     }
 
     /// Another allocation is there that must not be.
-    pub fn host_taken(&self, proposal: &Proposal, slot: u32) -> bool {
+    pub fn host_taken(&self, proposal: &ProposedAllocs, slot: u32) -> bool {
         let there = || proposal.of_job(slot).filter(|(_, p)| p.holding > 0);
         (self.job_hosts && there().next().is_some())
             || (self.group_hosts && there().any(|(group, _)| group == self.group))
     }
 
     /// Whether one more may go to one node: for a single look; a search keeps its own counts.
-    pub fn allows(&self, fleet: &FleetSnapshot, proposal: &Proposal, slot: u32) -> bool {
+    pub fn allows(&self, fleet: &FleetSnapshot, proposal: &ProposedAllocs, slot: u32) -> bool {
         let free = |p: &Property| {
             p.value(fleet, slot)
                 .is_some_and(|v| p.used(fleet, proposal).get(&v).is_none_or(|n| *n < p.allowed))

@@ -6,7 +6,7 @@
 use super::bitmap::Bitmap;
 use super::device::DeviceRequest;
 use super::fleet::{FleetSnapshot, Profile, UniqueProperties};
-use super::operand::{ConstraintChecker, Target, escapes_class, glob_matches};
+use super::operand::{ConstraintChecker, ConstraintTarget, escapes_class, glob_matches};
 use model::claims::HOST_MODE;
 use model::constraint::Constraint;
 use model::counts::Counts;
@@ -211,7 +211,7 @@ impl<'a> Feasibility<'a> {
             Check::Network(mode) => self.shared_set(|p, _| p.has_network(mode)),
             Check::Mounts(driver) => self.shared_set(|p, _| p.mounts_for(driver)),
             Check::HostNetwork(name, _) => {
-                let target = Target::parse(name);
+                let target = ConstraintTarget::parse(name);
                 self.own_set(&mut |p, own, _| {
                     target.resolve_own(p, own).is_some_and(|name| p.has_host_network(name))
                 })
@@ -227,7 +227,8 @@ impl<'a> Feasibility<'a> {
     }
 
     fn constraint_set(&mut self, constraint: &'a Constraint) -> Bitmap {
-        let (left, right) = (Target::parse(&constraint.left), Target::parse(&constraint.right));
+        let (left, right) =
+            (ConstraintTarget::parse(&constraint.left), ConstraintTarget::parse(&constraint.right));
         if escapes_class(constraint) {
             return self.own_constraint_set(&constraint.operand, left, right);
         }
@@ -249,7 +250,12 @@ impl<'a> Feasibility<'a> {
         set
     }
 
-    fn own_constraint_set(&mut self, operand: &str, left: Target, right: Target) -> Bitmap {
+    fn own_constraint_set(
+        &mut self,
+        operand: &str,
+        left: ConstraintTarget,
+        right: ConstraintTarget,
+    ) -> Bitmap {
         let fleet = self.fleet;
         let mut set = Bitmap::none(fleet.slots());
         for slot in fleet.occupied_slots() {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// One side of a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
+pub enum ConstraintTarget<'a> {
     Literal(&'a str),
     NodeId,
     NodeName,
@@ -25,21 +25,21 @@ pub enum Target<'a> {
     Nothing,
 }
 
-impl<'a> Target<'a> {
-    pub fn parse(text: &'a str) -> Target<'a> {
-        let Some(inner) = text.strip_prefix("${") else { return Target::Literal(text) };
+impl<'a> ConstraintTarget<'a> {
+    pub fn parse(text: &'a str) -> ConstraintTarget<'a> {
+        let Some(inner) = text.strip_prefix("${") else { return ConstraintTarget::Literal(text) };
         let inner = inner.strip_suffix('}').unwrap_or(inner);
         match inner {
-            "node.unique.id" => Target::NodeId,
-            "node.unique.name" => Target::NodeName,
-            "node.datacenter" => Target::Datacenter,
-            "node.class" => Target::Class,
-            "node.pool" => Target::Pool,
+            "node.unique.id" => ConstraintTarget::NodeId,
+            "node.unique.name" => ConstraintTarget::NodeName,
+            "node.datacenter" => ConstraintTarget::Datacenter,
+            "node.class" => ConstraintTarget::Class,
+            "node.pool" => ConstraintTarget::Pool,
             _ => inner
                 .strip_prefix("attr.")
-                .map(Target::Attribute)
-                .or_else(|| inner.strip_prefix("meta.").map(Target::Meta))
-                .unwrap_or(Target::Nothing),
+                .map(ConstraintTarget::Attribute)
+                .or_else(|| inner.strip_prefix("meta.").map(ConstraintTarget::Meta))
+                .unwrap_or(ConstraintTarget::Nothing),
         }
     }
 
@@ -54,7 +54,7 @@ impl<'a> Target<'a> {
         'a: 'n,
     {
         match self {
-            Target::NodeId => Some(Cow::Owned(id.to_string())),
+            ConstraintTarget::NodeId => Some(Cow::Owned(id.to_string())),
             _ => self.resolve_own(profile, own).map(Cow::Borrowed),
         }
     }
@@ -65,16 +65,16 @@ impl<'a> Target<'a> {
         'a: 'n,
     {
         match self {
-            Target::NodeId | Target::Nothing => None,
-            Target::Literal(text) => Some(text),
-            Target::NodeName => Some(&*own.name),
-            Target::Datacenter => Some(&*profile.datacenter),
-            Target::Class => Some(&*profile.class),
-            Target::Pool => Some(&*profile.pool),
-            Target::Attribute(key) if is_unique(key) => own.attribute(key),
-            Target::Attribute(key) => profile.attribute(key),
-            Target::Meta(key) if is_unique(key) => own.meta(key),
-            Target::Meta(key) => profile.meta(key),
+            ConstraintTarget::NodeId | ConstraintTarget::Nothing => None,
+            ConstraintTarget::Literal(text) => Some(text),
+            ConstraintTarget::NodeName => Some(&*own.name),
+            ConstraintTarget::Datacenter => Some(&*profile.datacenter),
+            ConstraintTarget::Class => Some(&*profile.class),
+            ConstraintTarget::Pool => Some(&*profile.pool),
+            ConstraintTarget::Attribute(key) if is_unique(key) => own.attribute(key),
+            ConstraintTarget::Attribute(key) => profile.attribute(key),
+            ConstraintTarget::Meta(key) if is_unique(key) => own.meta(key),
+            ConstraintTarget::Meta(key) => profile.meta(key),
         }
     }
 
@@ -84,21 +84,21 @@ impl<'a> Target<'a> {
         'a: 'n,
     {
         match self {
-            Target::Literal(text) => Some(text),
-            Target::Datacenter => Some(&profile.datacenter),
-            Target::Class => Some(&profile.class),
-            Target::Pool => Some(&profile.pool),
-            Target::Attribute(key) => profile.attribute(key),
-            Target::Meta(key) => profile.meta(key),
-            Target::NodeId | Target::NodeName | Target::Nothing => None,
+            ConstraintTarget::Literal(text) => Some(text),
+            ConstraintTarget::Datacenter => Some(&profile.datacenter),
+            ConstraintTarget::Class => Some(&profile.class),
+            ConstraintTarget::Pool => Some(&profile.pool),
+            ConstraintTarget::Attribute(key) => profile.attribute(key),
+            ConstraintTarget::Meta(key) => profile.meta(key),
+            ConstraintTarget::NodeId | ConstraintTarget::NodeName | ConstraintTarget::Nothing => None,
         }
     }
 
     /// No profile tells it.
     pub fn unique(self) -> bool {
         match self {
-            Target::NodeId | Target::NodeName => true,
-            Target::Attribute(key) | Target::Meta(key) => is_unique(key),
+            ConstraintTarget::NodeId | ConstraintTarget::NodeName => true,
+            ConstraintTarget::Attribute(key) | ConstraintTarget::Meta(key) => is_unique(key),
             _ => false,
         }
     }
@@ -111,7 +111,7 @@ fn is_unique(key: &str) -> bool {
 /// The constraint looks at what is unique to a node: its computed class does not tell whether it holds
 /// (scheduler.md 4.8).
 pub fn escapes_class(constraint: &Constraint) -> bool {
-    let escapes = |text: &str| text.starts_with("${node.unique.") || Target::parse(text).unique();
+    let escapes = |text: &str| text.starts_with("${node.unique.") || ConstraintTarget::parse(text).unique();
     escapes(&constraint.left) || escapes(&constraint.right)
 }
 
@@ -277,17 +277,17 @@ mod tests {
     #[test]
     fn targets_are_read_as_written() {
         for (text, target) in [
-            ("linux", Target::Literal("linux")),
-            ("${node.unique.id}", Target::NodeId),
-            ("${node.unique.name}", Target::NodeName),
-            ("${node.datacenter}", Target::Datacenter),
-            ("${node.class}", Target::Class),
-            ("${node.pool}", Target::Pool),
-            ("${attr.kernel.name}", Target::Attribute("kernel.name")),
-            ("${meta.rack}", Target::Meta("rack")),
-            ("${node.nonsense}", Target::Nothing),
+            ("linux", ConstraintTarget::Literal("linux")),
+            ("${node.unique.id}", ConstraintTarget::NodeId),
+            ("${node.unique.name}", ConstraintTarget::NodeName),
+            ("${node.datacenter}", ConstraintTarget::Datacenter),
+            ("${node.class}", ConstraintTarget::Class),
+            ("${node.pool}", ConstraintTarget::Pool),
+            ("${attr.kernel.name}", ConstraintTarget::Attribute("kernel.name")),
+            ("${meta.rack}", ConstraintTarget::Meta("rack")),
+            ("${node.nonsense}", ConstraintTarget::Nothing),
         ] {
-            assert_eq!(Target::parse(text), target);
+            assert_eq!(ConstraintTarget::parse(text), target);
         }
     }
 

@@ -13,10 +13,10 @@ mod versions;
 use super::feasibility::{Eligibility, Feasibility};
 use super::fleet::FleetSnapshot;
 use super::preempt::PreemptionCandidates;
-use super::proposal::Proposal;
+use super::proposal::ProposedAllocs;
 use super::reconcile::{
-    Changes, Deployments, Input, LOST, MIGRATING, NameIndex, Replacement, TaintedNodes, UPDATED, Update,
-    reconcile,
+    Changes, Deployments, LOST, MIGRATING, NameIndex, ReconcileInput, Replacement, TaintedNodes, UPDATED,
+    Update, reconcile,
 };
 use super::search::Search;
 use super::{Attempt, SchedulerState, finished};
@@ -71,9 +71,9 @@ pub fn run(
     let allocs = view.allocs_by_job(&eval.job);
     let latest = view.latest_deployment(&eval.job);
     let tainted = tainted_nodes(fleet, &allocs);
-    let mut proposal = Proposal::new(fleet, &allocs);
+    let mut proposal = ProposedAllocs::new(fleet, &allocs);
     mark_lost(&allocs, &tainted, &mut proposal);
-    let input = Input {
+    let input = ReconcileInput {
         job: job.as_deref(),
         batch: is_batch(job.as_deref(), eval),
         allocs: &allocs,
@@ -127,7 +127,7 @@ fn tainted_nodes(fleet: &FleetSnapshot, allocs: &[Allocation]) -> TaintedNodes {
 }
 
 /// Marks stopped allocations on nodes that are gone or down as lost: no client will report their end.
-fn mark_lost<'a>(allocs: &'a [Allocation], tainted: &TaintedNodes, proposal: &mut Proposal<'a>) {
+fn mark_lost<'a>(allocs: &'a [Allocation], tainted: &TaintedNodes, proposal: &mut ProposedAllocs<'a>) {
     for alloc in allocs {
         let node_gone = matches!(tainted.get(&alloc.node_id), Some(None | Some(NodeStatus::Down)));
         let unreported = matches!(alloc.client, ClientStatus::Pending | ClientStatus::Running);
@@ -137,7 +137,7 @@ fn mark_lost<'a>(allocs: &'a [Allocation], tainted: &TaintedNodes, proposal: &mu
     }
 }
 
-fn apply_stops<'a>(changes: &Changes<'a>, proposal: &mut Proposal<'a>) {
+fn apply_stops<'a>(changes: &Changes<'a>, proposal: &mut ProposedAllocs<'a>) {
     for stop in &changes.stops {
         proposal.stop(stop.alloc, stop.description, stop.client);
     }
@@ -283,7 +283,11 @@ impl<'a> Placer<'a> {
         }
     }
 
-    fn reconcile_and_place(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> EvalOutcome {
+    fn reconcile_and_place(
+        mut self,
+        input: &ReconcileInput<'a>,
+        proposal: &mut ProposedAllocs<'a>,
+    ) -> EvalOutcome {
         let mut desired = DesiredUpdates::default();
         let mut changes = reconcile(input, &mut |alloc| {
             let update = self.classify(alloc, proposal);
@@ -344,7 +348,7 @@ impl<'a> Placer<'a> {
         one: Replacement<'a>,
         (why, reschedules): (&'static str, Vec<Reschedule>),
         names: &mut BTreeMap<&'a str, NameIndex>,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) {
         proposal.stop(one.alloc, why, None);
         if !self.replace(one, reschedules, names, proposal) {
@@ -357,7 +361,7 @@ impl<'a> Placer<'a> {
         one: Replacement<'a>,
         reschedules: Vec<Reschedule>,
         names: &mut BTreeMap<&'a str, NameIndex>,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) -> bool {
         let old = one.alloc;
         let (version, group) = self.version_for(one);
@@ -373,7 +377,7 @@ impl<'a> Placer<'a> {
         group: &'a TaskGroup,
         missing: u64,
         names: &mut BTreeMap<&'a str, NameIndex>,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) {
         let names = names.entry(&group.name).or_default();
         for left in (0..missing).rev() {
@@ -385,7 +389,7 @@ impl<'a> Placer<'a> {
     }
 
     /// Finds a node for one allocation. After one failure in a group, the others of it fail without a search.
-    fn place(&mut self, placement: Placement<'a>, proposal: &mut Proposal<'a>) -> bool {
+    fn place(&mut self, placement: Placement<'a>, proposal: &mut ProposedAllocs<'a>) -> bool {
         let group = placement.group;
         if self.outcome.failed.contains_key(&group.name) {
             self.coalesce(group, 1);

@@ -23,7 +23,7 @@ pub struct Presence {
 
 /// A change of what is on a node.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeChange<'a> {
+pub struct TouchedNode<'a> {
     pub slot: u32,
     pub group: &'a str,
     /// By how much `Presence::wanted` moved.
@@ -67,7 +67,7 @@ impl<'p> TakenClaims<'p> {
     }
 }
 
-pub struct Proposal<'a> {
+pub struct ProposedAllocs<'a> {
     fleet: &'a FleetSnapshot,
     /// By slot: its place in `nodes`, so that looking at a node costs the same however many there are.
     at: Vec<u32>,
@@ -75,13 +75,13 @@ pub struct Proposal<'a> {
     plans: Vec<NodePlan>,
     /// Places in `plans` of nodes that the fleet does not know.
     gone: BTreeMap<NodeId, usize>,
-    touched: Vec<NodeChange<'a>>,
+    touched: Vec<TouchedNode<'a>>,
 }
 
-impl<'a> Proposal<'a> {
+impl<'a> ProposedAllocs<'a> {
     /// `allocs`: all of the job's.
     pub fn new(fleet: &'a FleetSnapshot, allocs: &'a [Allocation]) -> Self {
-        let mut proposal = Proposal {
+        let mut proposal = ProposedAllocs {
             fleet,
             at: vec![NO_NODE; fleet.slots()],
             nodes: Vec::new(),
@@ -129,7 +129,7 @@ impl<'a> Proposal<'a> {
     }
 
     /// Every change of a node so far, oldest first.
-    pub fn node_changes(&self) -> &[NodeChange<'a>] {
+    pub fn node_changes(&self) -> &[TouchedNode<'a>] {
         &self.touched
     }
 
@@ -234,7 +234,7 @@ impl<'a> Proposal<'a> {
         let Some(slot) = slot else { return };
         let (holding, times) = more;
         self.here(slot).add(group, holding, times, moved);
-        self.touched.push(NodeChange { slot, group, wanted: moved.wanted });
+        self.touched.push(TouchedNode { slot, group, wanted: moved.wanted });
     }
 
     fn find(&self, slot: u32) -> Option<&ProposedNode<'a>> {

@@ -15,7 +15,7 @@ use super::distinct::Distinct;
 use super::feasibility::{Feasibility, FilterCounts};
 use super::fleet::FleetSnapshot;
 use super::node_order::place_in_order;
-use super::proposal::{NodeChange, Proposal};
+use super::proposal::{ProposedAllocs, TouchedNode};
 use super::score::{Fit, NodeScores, job_anti_affinity};
 use super::spread::SpreadBlock;
 pub use check_node::NodeCheck;
@@ -103,7 +103,7 @@ impl<'a> Search<'a> {
         group: &'a TaskGroup,
         fleet: &'a FleetSnapshot,
         feasibility: &mut Feasibility<'a>,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
         rules: SearchOptions,
     ) -> Self {
         let SearchOptions { algorithm, seed, max_levels } = rules;
@@ -151,7 +151,7 @@ impl<'a> Search<'a> {
     /// what is to be placed has failed before.
     pub fn select(
         &mut self,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
         penalized: &BTreeSet<u32>,
     ) -> (Option<u32>, AllocMetric) {
         self.apply_changes(proposal);
@@ -217,10 +217,10 @@ impl<'a> Search<'a> {
     }
 
     /// Evaluates again the nodes that the plan changed since the last call, and all nodes of a pool that closed or opened.
-    fn apply_changes(&mut self, proposal: &Proposal<'a>) {
+    fn apply_changes(&mut self, proposal: &ProposedAllocs<'a>) {
         let touched = &proposal.node_changes()[self.seen..];
         self.seen = proposal.node_changes().len();
-        for NodeChange { slot, group, wanted } in touched {
+        for TouchedNode { slot, group, wanted } in touched {
             if *group == self.group.name && *wanted != 0 {
                 self.levels.count(*slot, *wanted);
             }
@@ -234,7 +234,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn update_pool(&mut self, proposal: &Proposal<'a>, pool: u32) {
+    fn update_pool(&mut self, proposal: &ProposedAllocs<'a>, pool: u32) {
         let closed = self.pools.closed_reason(pool);
         if closed.as_deref() == self.pools.closed_as(pool) {
             return;
@@ -246,7 +246,7 @@ impl<'a> Search<'a> {
     }
 
     /// Sets a candidate's state and counts it; it is ranked if it fits.
-    fn evaluate(&mut self, proposal: &Proposal<'a>, slot: u32) {
+    fn evaluate(&mut self, proposal: &ProposedAllocs<'a>, slot: u32) {
         self.uncount(slot);
         let mut devices = 0.0;
         let node_state = if self.distinct.host_taken(proposal, slot) {
@@ -272,7 +272,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether there is room once `freed` is freed, and the score of the devices.
-    fn room(&mut self, proposal: &Proposal<'a>, slot: u32, freed: &Holding) -> Result<f64, Exhaustion> {
+    fn room(&mut self, proposal: &ProposedAllocs<'a>, slot: u32, freed: &Holding) -> Result<f64, Exhaustion> {
         let mut preference = 0.0;
         if let Some(demand) = &mut self.demand
             && let Some(offer) = node_offer(self.fleet, proposal, slot, &freed.claims)
@@ -296,7 +296,7 @@ impl<'a> Search<'a> {
     /// What one more allocation of the group holds on a node that has room for it.
     pub fn resources(
         &mut self,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
         slot: u32,
         picks: &mut Stream,
     ) -> Option<AllocResources> {
@@ -341,7 +341,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn score_node(&mut self, proposal: &Proposal, slot: u32) -> Scores {
+    fn score_node(&mut self, proposal: &ProposedAllocs, slot: u32) -> Scores {
         let there = proposal.of_group(slot, &self.group.name).holding;
         let used_then = proposal.used(slot).plus(self.ask_at(slot));
         Scores {
@@ -356,7 +356,7 @@ impl<'a> Search<'a> {
 /// What the node offers, with the claims in `freed` released.
 fn node_offer<'s>(
     fleet: &'s FleetSnapshot,
-    proposal: &'s Proposal,
+    proposal: &'s ProposedAllocs,
     slot: u32,
     freed: &'s [Claim],
 ) -> Option<NodeOffer<'s>> {

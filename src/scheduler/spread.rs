@@ -2,8 +2,8 @@
 //! (scheduler.md 16.6). Refuses to know nodes, and the other scores.
 
 use super::fleet::FleetSnapshot;
-use super::operand::Target;
-use super::values::{MISSING, Value, Values};
+use super::operand::ConstraintTarget;
+use super::values::{MISSING, ValueId, Values};
 use model::job::{JobSpec, TaskGroup};
 use model::preference::{Spread, SpreadTarget};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ struct Targets {
 
 impl Targets {
     /// `values`: those that nodes have which may be chosen.
-    fn new(spread: &Spread, count: i64, weight: f64, values: &Values, live: &BTreeSet<Value>) -> Self {
+    fn new(spread: &Spread, count: i64, weight: f64, values: &Values, live: &BTreeSet<ValueId>) -> Self {
         let desired = |t: &SpreadTarget| t.percent as f64 / 100.0 * count as f64;
         let named = |t: &&SpreadTarget| t.value != OTHERS;
         let mut target_counts: Vec<TargetCount> = spread
@@ -81,7 +81,7 @@ impl Targets {
             spread.targets.iter().filter(named).zip(0..).map(|(t, i)| (t.value.as_str(), i)).collect();
         let others = target_counts.len() as u32;
         let target_of = |v| numbers.get(&*values.text(v)).copied().unwrap_or(others);
-        let target_of: Vec<u32> = (0..values.len() as Value).map(target_of).collect();
+        let target_of: Vec<u32> = (0..values.len() as ValueId).map(target_of).collect();
         let unnamed = live.iter().filter(|v| target_of[**v as usize] == others).count();
         let sum: f64 = spread.targets.iter().map(desired).sum();
         let rest = count as f64 - sum;
@@ -148,7 +148,7 @@ impl<'a> SpreadBlock<'a> {
         fleet: &'a FleetSnapshot,
         candidates: &[u32],
     ) -> Self {
-        let values = Values::new(Target::parse(&spread.attribute), fleet);
+        let values = Values::new(ConstraintTarget::parse(&spread.attribute), fleet);
         let mut seen = vec![false; values.len()];
         let found = candidates.iter().map(|slot| values.at(*slot)).filter(|v| *v != MISSING);
         found.for_each(|v| seen[v as usize] = true);
@@ -156,7 +156,7 @@ impl<'a> SpreadBlock<'a> {
         let goal = if spread.targets.is_empty() {
             SpreadGoal::Even { range: ShareRange::default(), share: 1.0 / live.max(1) as f64 }
         } else {
-            let live = (0..values.len() as Value).filter(|v| seen[*v as usize]).collect();
+            let live = (0..values.len() as ValueId).filter(|v| seen[*v as usize]).collect();
             let weight = spread.weight as f64 / weights.max(1) as f64;
             SpreadGoal::Targets(Targets::new(spread, count, weight, &values, &live))
         };
@@ -172,7 +172,7 @@ impl<'a> SpreadBlock<'a> {
     }
 
     /// `more` allocations of the group are at the value.
-    pub fn count(&mut self, value: Value, more: i64) {
+    pub fn count(&mut self, value: ValueId, more: i64) {
         let Some(count) = self.counts.get_mut(value as usize) else { return };
         let before = *count;
         *count += more;
@@ -183,7 +183,7 @@ impl<'a> SpreadBlock<'a> {
     }
 
     /// The share of the group's count that belongs at the value.
-    pub fn share(&self, value: Value) -> f64 {
+    pub fn share(&self, value: ValueId) -> f64 {
         match &self.goal {
             _ if value == MISSING => 0.0,
             SpreadGoal::Even { share, .. } => *share,
@@ -191,7 +191,7 @@ impl<'a> SpreadBlock<'a> {
         }
     }
 
-    pub fn value_key(&self, value: Value) -> ValueKey {
+    pub fn value_key(&self, value: ValueId) -> ValueKey {
         match &self.goal {
             _ if value == MISSING => NO_VALUE_KEY,
             _ if self.by_value => ValueKey::from(value),

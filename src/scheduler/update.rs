@@ -4,7 +4,7 @@
 
 use model::job::{JobSpec, Task, TaskGroup};
 use model::schema::change::of_block;
-use model::schema::{Change, Fields};
+use model::schema::{ChangeEffect, Fields};
 use std::collections::BTreeMap;
 
 /// Compared over all levels, as the task sees it.
@@ -26,7 +26,7 @@ fn one_task_changed(old: Placed, new: Placed) -> bool {
 }
 
 fn is_destructive(old: &dyn Fields, new: &dyn Fields) -> bool {
-    of_block(old, new, &[META, TASKS]) == Change::Destructive
+    of_block(old, new, &[META, TASKS]) == ChangeEffect::Destructive
 }
 
 /// What the task sees: its own keys over its group's over its job's.
@@ -137,7 +137,7 @@ mod tests {
             {
                 continue;
             }
-            let is_destructive = |member: &&Member| member.change == Change::Destructive;
+            let is_destructive = |member: &&Member| member.change == ChangeEffect::Destructive;
             let expected = path.iter().any(is_destructive) || names == ["TaskGroups", "Tasks"];
             let new = samples::with_change(&old, &path);
             assert_ne!(old, new, "{names:?}");

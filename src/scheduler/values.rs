@@ -3,13 +3,13 @@
 //! Refuses to know what is counted and why.
 
 use super::fleet::{FleetSnapshot, Profile};
-use super::operand::Target;
+use super::operand::ConstraintTarget;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The number of a value; `MISSING` for a node that has none.
-pub type Value = u32;
-pub const MISSING: Value = Value::MAX;
+pub type ValueId = u32;
+pub const MISSING: ValueId = ValueId::MAX;
 
 enum Texts<'a> {
     /// By number.
@@ -20,13 +20,13 @@ enum Texts<'a> {
 
 pub struct Values<'a> {
     /// By slot.
-    of_slot: Vec<Value>,
+    of_slot: Vec<ValueId>,
     texts: Texts<'a>,
 }
 
 impl<'a> Values<'a> {
-    pub fn new(target: Target<'a>, fleet: &'a FleetSnapshot) -> Self {
-        if target == Target::NodeId {
+    pub fn new(target: ConstraintTarget<'a>, fleet: &'a FleetSnapshot) -> Self {
+        if target == ConstraintTarget::NodeId {
             let of_slot = (0..fleet.slots() as u32).collect();
             return Values { of_slot, texts: Texts::NodeIds(fleet) };
         }
@@ -41,7 +41,7 @@ impl<'a> Values<'a> {
             }
         } else {
             let text = |p: Option<&'a Profile>| p.and_then(|p| target.resolve_shared(p));
-            let by_profile: Vec<Value> = fleet.profiles().map(|p| numbers.of(text(p))).collect();
+            let by_profile: Vec<ValueId> = fleet.profiles().map(|p| numbers.of(text(p))).collect();
             for slot in fleet.occupied_slots() {
                 of_slot[slot as usize] = by_profile[fleet.profile_index_at(slot) as usize];
             }
@@ -49,7 +49,7 @@ impl<'a> Values<'a> {
         Values { of_slot, texts: Texts::Known(numbers.texts) }
     }
 
-    pub fn at(&self, slot: u32) -> Value {
+    pub fn at(&self, slot: u32) -> ValueId {
         self.of_slot.get(slot as usize).copied().unwrap_or(MISSING)
     }
 
@@ -61,7 +61,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    pub fn text(&self, value: Value) -> Cow<'a, str> {
+    pub fn text(&self, value: ValueId) -> Cow<'a, str> {
         match &self.texts {
             Texts::Known(texts) => Cow::Borrowed(texts.get(value as usize).copied().unwrap_or_default()),
             Texts::NodeIds(fleet) => Cow::Owned(fleet.id_at(value).to_string()),
@@ -71,14 +71,14 @@ impl<'a> Values<'a> {
 
 #[derive(Default)]
 struct Numbers<'a> {
-    known: BTreeMap<&'a str, Value>,
+    known: BTreeMap<&'a str, ValueId>,
     texts: Vec<&'a str>,
 }
 
 impl<'a> Numbers<'a> {
-    fn of(&mut self, text: Option<&'a str>) -> Value {
+    fn of(&mut self, text: Option<&'a str>) -> ValueId {
         let Some(text) = text else { return MISSING };
-        let next = self.texts.len() as Value;
+        let next = self.texts.len() as ValueId;
         let number = *self.known.entry(text).or_insert(next);
         if number == next {
             self.texts.push(text);
@@ -102,7 +102,7 @@ struct First {
 #[derive(Default)]
 struct Further {
     /// By the number of the combination so far, and the value.
-    known: BTreeMap<(u32, Value), u32>,
+    known: BTreeMap<(u32, ValueId), u32>,
     next: u32,
 }
 
@@ -115,7 +115,7 @@ impl Combinations {
     }
 
     /// `values`: of each property. Numbers begin at 0; the next new combination has the next number.
-    pub fn number(&mut self, values: &[Value]) -> u32 {
+    pub fn number(&mut self, values: &[ValueId]) -> u32 {
         let First { known, next } = &mut self.first;
         let missing = known.len() - 1;
         let first = &mut known[values.first().map_or(missing, |v| missing.min(*v as usize))];
@@ -160,7 +160,7 @@ mod tests {
         ];
         let fleet = Harness::of_nodes(nodes).fleet().snapshot();
         let slot = |n| fleet.slot(node_id(n)).expect("it was put in");
-        let racks = Values::new(Target::parse("${meta.rack}"), &fleet);
+        let racks = Values::new(ConstraintTarget::parse("${meta.rack}"), &fleet);
         let [a, b, c, d] = [1, 2, 3, 4].map(|n| racks.at(slot(n)));
         assert!(a == b && a != c && d == MISSING && racks.len() == 2);
         assert_eq!((racks.text(a), racks.text(c)), ("r1".into(), "r2".into()));
@@ -168,7 +168,7 @@ mod tests {
         for (target, text) in
             [("${node.unique.name}", "node-3".to_string()), ("${node.unique.id}", node_id(3).to_string())]
         {
-            let own = Values::new(Target::parse(target), &fleet);
+            let own = Values::new(ConstraintTarget::parse(target), &fleet);
             let numbers: std::collections::BTreeSet<_> = (1..=4).map(|n| own.at(slot(n))).collect();
             assert_eq!((numbers.len(), own.text(own.at(slot(3))).into_owned()), (4, text));
         }

@@ -10,7 +10,7 @@ use super::distinct::Distinct;
 use super::feasibility::Feasibility;
 use super::fleet::FleetSnapshot;
 use super::preempt::PreemptionCandidates;
-use super::proposal::Proposal;
+use super::proposal::ProposedAllocs;
 use super::search::{MAX_LEVELS, Search, SearchOptions};
 use model::alloc::{Allocation, NodeScore};
 use model::id::NodeId;
@@ -116,7 +116,7 @@ pub fn explain_placement(
     scheduling: Scheduling,
     seed: u64,
 ) -> PlacementExplanation {
-    let proposal = Proposal::new(fleet, allocs);
+    let proposal = ProposedAllocs::new(fleet, allocs);
     let mut feasibility = Feasibility::new(job, fleet);
     let excluded = feasibility.excluded(group);
     let mut tally = ExclusionCounts {
@@ -167,7 +167,7 @@ pub fn nodes_preemption_would_help(
     allocs: &[Allocation],
     seed: u64,
 ) -> (u64, u64) {
-    let (key, proposal) = (job.key(), Proposal::new(fleet, allocs));
+    let (key, proposal) = (job.key(), ProposedAllocs::new(fleet, allocs));
     let mut feasibility = Feasibility::new(job, fleet);
     let algorithm = view.scheduling(&job.node_pool).algorithm;
     let rules = SearchOptions { algorithm, seed, max_levels: MAX_LEVELS };
@@ -183,7 +183,7 @@ pub fn nodes_preemption_would_help(
 fn exclude_by_others(
     distinct: &Distinct,
     fleet: &FleetSnapshot,
-    proposal: &Proposal,
+    proposal: &ProposedAllocs,
     tally: &mut ExclusionCounts,
 ) {
     let used: Vec<_> = distinct.properties.iter().map(|p| p.used(fleet, proposal)).collect();
@@ -210,7 +210,7 @@ fn exclude_by_others(
 fn exclude_by_room(
     group: &TaskGroup,
     fleet: &FleetSnapshot,
-    proposal: &Proposal,
+    proposal: &ProposedAllocs,
     offers_nothing: &Bitmap,
     tally: &mut ExclusionCounts,
 ) -> Option<NearestNode> {

@@ -29,24 +29,24 @@ pub struct Blocked {
 
 /// What became of an evaluation that was to be blocked.
 #[derive(Debug, PartialEq)]
-pub enum Entry {
+pub enum BlockOutcome {
     Waits,
     /// Room appeared since its snapshot: to be scheduled again now.
     Missed(Box<Evaluation>),
 }
 
 impl Blocked {
-    pub fn block(&mut self, eval: Evaluation, now: Mono) -> Entry {
-        let Some(eval) = self.settle_duplicate(eval) else { return Entry::Waits };
+    pub fn block(&mut self, eval: Evaluation, now: Mono) -> BlockOutcome {
+        let Some(eval) = self.settle_duplicate(eval) else { return BlockOutcome::Waits };
         if self.missed_an_unblock(&eval) {
-            return Entry::Missed(Box::new(eval));
+            return BlockOutcome::Missed(Box::new(eval));
         }
         if eval.trigger == Trigger::MaxPlanAttempts {
             self.conflicts_due.get_or_insert(now.after(RETRY_CONFLICTS));
         }
         self.jobs.insert(eval.job.clone(), eval.id);
         self.evals.insert(eval.id, eval);
-        Entry::Waits
+        BlockOutcome::Waits
     }
 
     /// One per job: the one with the newer view stays, the other is to be canceled.
@@ -172,7 +172,7 @@ mod tests {
         let mut escaped = eval(4, "escaped", 10, &[]);
         escaped.escaped_class = true;
         for e in [&no, &yes, &unseen, &escaped] {
-            assert_eq!(b.block(e.clone(), T0), Entry::Waits);
+            assert_eq!(b.block(e.clone(), T0), BlockOutcome::Waits);
         }
         b.unblock("c1", 11, T0);
         let mut woken = released(&mut b);
@@ -194,11 +194,15 @@ mod tests {
             (20, vec![("c1", true)], false),
         ] {
             let e = eval(1, "a", snapshot, &classes);
-            assert_eq!(b.block(e, T0) != Entry::Waits, missed, "{snapshot} {classes:?}");
+            assert_eq!(b.block(e, T0) != BlockOutcome::Waits, missed, "{snapshot} {classes:?}");
             b.untrack(&JobKey::new("default", "a"));
         }
         b.take_released(T0.after(Span::minutes(16)));
-        assert_eq!(b.block(eval(2, "b", 1, &[]), T0), Entry::Waits, "forgotten after a quarter of an hour");
+        assert_eq!(
+            b.block(eval(2, "b", 1, &[]), T0),
+            BlockOutcome::Waits,
+            "forgotten after a quarter of an hour"
+        );
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl Broker {
         let late: Vec<_> =
             self.delivered.iter().filter(|(_, d)| silent(d)).map(|(id, d)| (*id, d.token)).collect();
         for (id, token) in &late {
-            self.nack(*id, *token, now).unwrap_or_default();
+            self.nack(*id, *token, now).expect("it is still delivered with this token");
         }
         while self.waiting.keys().next().is_some_and(|(until, _)| *until <= now) {
             let Some((_, Waiting { eval, has_slot })) = self.waiting.pop_first() else { break };

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: what a plan holds. All of it can be rebuilt from the state.
 
-use super::blocked::{Blocked, Entry};
+use super::blocked::{BlockOutcome, Blocked};
 use super::broker::{Broker, DELIVERY_LIMIT};
 use super::context::Context;
 use super::effects::{Effect, ScheduleTask};
@@ -124,7 +124,7 @@ impl Evals {
     }
 
     fn block(&mut self, eval: Evaluation, now: Mono) {
-        if let Entry::Missed(eval) = self.blocked.block(eval, now) {
+        if let BlockOutcome::Missed(eval) = self.blocked.block(eval, now) {
             self.broker.requeue(*eval, now);
         }
     }

@@ -3,9 +3,9 @@
 
 use super::admission;
 use model::alloc::Allocation;
+use model::child_jobs::Kinship;
 use model::deployment::Deployment;
 use model::eval::{EvalStatus, Evaluation, Trigger};
-use model::family::Kinship;
 use model::id::{EvalId, JobKey, NodeId};
 use model::job::{Job, JobSpec, JobStatus};
 use model::random::Stream;

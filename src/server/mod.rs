@@ -66,7 +66,7 @@ use model::time::{Mono, Now};
 use outbox::{Outbox, Proposal};
 use pending::{MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
 use reads::Reads;
-use replica::{Applied, Replica, Step};
+use replica::{Applied, Replica, StepOutcome};
 use reservations::ReservationChange;
 use state::fault::Fault;
 use state::store::{Reader, Recovered, Store};
@@ -335,7 +335,7 @@ impl Server {
         }
     }
 
-    fn follow(&mut self, step: Step, now: Mono) -> Result<(), Fault> {
+    fn follow(&mut self, step: StepOutcome, now: Mono) -> Result<(), Fault> {
         for out in step.messages {
             let frame = Frame { request: 0, body: Body::Raft(out.message) };
             self.outbox.effect(Effect::Send { to: Peer::Server(out.to), bytes: frame::encode(&frame) });

@@ -117,11 +117,8 @@ impl Plans {
     pub fn in_flight_plans(&self, visible_at: u64) -> Vec<InFlightPlan> {
         let on_node = |(node, taken): &(NodeId, Taken)| {
             let holding = Holding { amount: taken.amount, claims: taken.claimed.clone() };
-            (holding != Holding::default()).then(|| TakenOnNode {
-                node: *node,
-                allocs: taken.amount.allocs,
-                holding,
-            })
+            let allocs = taken.amount.allocs;
+            (holding != Holding::default()).then_some(TakenOnNode { node: *node, holding, allocs })
         };
         let plan = |(&(eval, token), parts): (&Key, &Vec<(NodeId, Taken)>)| InFlightPlan {
             eval,

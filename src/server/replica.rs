@@ -40,7 +40,7 @@ pub struct Replica {
 }
 
 /// What one durable step led to.
-pub struct Step {
+pub struct StepOutcome {
     /// To be sent: raft's messages.
     pub messages: Vec<raft::Outbound>,
     /// In log order; those that concern raft alone included.
@@ -211,7 +211,7 @@ impl Replica {
     }
 
     /// One step: at most one durable commit, then the application of what it committed.
-    pub fn step(&mut self, now: Mono, space_free: bool) -> Result<Option<Step>, Fault> {
+    pub fn step(&mut self, now: Mono, space_free: bool) -> Result<Option<StepOutcome>, Fault> {
         let mut parts = Parts { raft: &mut self.raft, store: &mut self.store, now };
         self.snapshots.advance(&mut parts, space_free)?;
         let Some(step) = self.raft.step() else { return Ok(None) };
@@ -252,7 +252,8 @@ impl Replica {
             assert!(last.term >= self.last_applied_term, "terms in the log only grow");
             self.last_applied_term = last.term;
         }
-        Ok(Some(Step { messages, applied, reads: released.reads, restored: installs.is_some() }))
+        let restored = installs.is_some();
+        Ok(Some(StepOutcome { messages, applied, reads: released.reads, restored }))
     }
 
     /// State and log begin with this snapshot now.

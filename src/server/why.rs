@@ -77,7 +77,7 @@ fn makes_others(job: &Job) -> Option<&'static str> {
     })
 }
 
-/// What became of a job that runs no more and waits for nothing.
+/// How a job ended that neither runs nor waits.
 fn ended(allocs: &[Allocation]) -> String {
     let of = |client| allocs.iter().filter(|a| a.client == client).count();
     let parts = [ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost];
@@ -88,7 +88,7 @@ fn ended(allocs: &[Allocation]) -> String {
 fn of_alloc(view: &View, alloc: &Allocation, seed: u64) -> Result<Why, Fault> {
     let job = view.job(&alloc.job)?;
     let groups = match &job {
-        // one that runs is where it is: what matters is why it came there
+        // for an allocation that runs, only the reason for its placement matters
         Some(job) if alloc.terminal() && alloc.next.is_none() && !job.spec.stop => {
             look(view, job, &view.allocs_of_job(&alloc.job)?, &[alloc.group.as_str()].into(), seed)?
         }
@@ -177,7 +177,7 @@ fn named(view: &View, scores: &[NodeScore]) -> Result<Vec<(NodeScore, String)>, 
     scores.iter().map(|score| Ok((score.clone(), name_of(view, score.node_id)?))).collect()
 }
 
-/// Empty: it is gone.
+/// Empty if the node is no longer known.
 fn name_of(view: &View, node: NodeId) -> Result<String, Fault> {
     Ok(view.node(node)?.map_or_else(String::new, |n| n.info.name.clone()))
 }

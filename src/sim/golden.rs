@@ -5,9 +5,9 @@
 
 #![cfg(test)]
 
+mod child_jobs;
 mod claims;
 mod drains;
-mod families;
 mod node_requests;
 mod operating;
 mod preemption;
@@ -20,11 +20,12 @@ mod variants;
 
 use claims::claims;
 use drains::{draining, node_commands};
-use keeper::journal::{Entry, Process};
+use keeper::journal::{JournalEntry, Process};
 use model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
 use model::eval::{EvalStatus, Evaluation};
 use model::id::{DeploymentId, EvalId, RunId, Uuid};
-use model::job::{DisconnectPolicy, Job, JobSpec, JobSummary, Reconcile};
+use model::job::{DisconnectPolicy, Job, JobSpec, Reconcile};
+use model::job_summary::JobSummary;
 use model::key::{Seed, SigningKey};
 use model::namespace::{Capabilities, Namespace, NamespaceSpec};
 use model::node::{Node, NodeEvent, NodeStatus};
@@ -45,7 +46,7 @@ use state::samples::{
 };
 use std::collections::BTreeMap;
 use wire::command::Command;
-use wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
+use wire::keeper::{Event, KeeperCommand, RunLogs, RunReport, RunSpec, RunState};
 use wire::record::{self, Record};
 use wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
 
@@ -140,7 +141,7 @@ fn objects(s: &mut Samples) {
         running.transition.migrate = Some(how);
         s.add(&format!("{how:?}").to_lowercase(), &running);
     }
-    families::triggers(s);
+    child_jobs::triggers(s);
     preemption::preemption(s, running.clone());
     let mut region = Region::default();
     let id = region.ready_node(1);
@@ -302,14 +303,14 @@ fn keeper(s: &mut Samples) {
         memory_bytes: 64 << 20,
         memory_low_bytes: 32 << 20,
     };
-    s.add("hello", &Ask::Hello { protocol: 1 });
-    s.add("start", &Ask::Start { run, spec: Box::new(run_spec.clone()) });
-    s.add("exec", &Ask::Exec { run, spec: Box::new(run_spec), tty: true });
-    s.add("signal", &Ask::Signal { run, signal });
-    s.add("stop", &Ask::Stop { run, signal, timeout });
-    s.add("forget", &Ask::Forget { run });
-    s.add("shutdown", &Ask::Shutdown { signal, timeout });
-    s.add("list", &Ask::List);
+    s.add("hello", &KeeperCommand::Hello { protocol: 1 });
+    s.add("start", &KeeperCommand::Start { run, spec: Box::new(run_spec.clone()) });
+    s.add("exec", &KeeperCommand::Exec { run, spec: Box::new(run_spec), tty: true });
+    s.add("signal", &KeeperCommand::Signal { run, signal });
+    s.add("stop", &KeeperCommand::Stop { run, signal, timeout });
+    s.add("forget", &KeeperCommand::Forget { run });
+    s.add("shutdown", &KeeperCommand::Shutdown { signal, timeout });
+    s.add("list", &KeeperCommand::List);
     let exits = [ExitStatus::Code(3), ExitStatus::Signal(9), ExitStatus::Unknown];
     let exits = exits.map(|status| Exit { status, oom_killed: status == ExitStatus::Signal(9) });
     let state = RunState::Running { pid: 7, since: AT };
@@ -327,12 +328,15 @@ fn keeper(s: &mut Samples) {
     s.add("refused", &Event::Refused { run: Some(run), message: "no".into() });
     let (label, process) = ("a.t".to_string(), Process { pid: 7, start_ticks: 99, since: AT });
     let boot_id = uuid(2);
-    s.add("started", &Entry::Started { run, boot_id, label: label.clone(), process, logs: logs.clone() });
-    s.add("waiting", &Entry::Waiting { run, boot_id, label: label.clone(), process, logs });
-    s.add("released", &Entry::Released { run });
-    s.add("ended", &Entry::Ended { run, label: label.clone(), exit: exits[2], at: Wall::NEVER });
-    s.add("failed", &Entry::Failed { run, label, message: "no".into(), retryable: false });
-    s.add("forgotten", &Entry::Forgotten { run });
+    s.add(
+        "started",
+        &JournalEntry::Started { run, boot_id, label: label.clone(), process, logs: logs.clone() },
+    );
+    s.add("waiting", &JournalEntry::Waiting { run, boot_id, label: label.clone(), process, logs });
+    s.add("released", &JournalEntry::Released { run });
+    s.add("ended", &JournalEntry::Ended { run, label: label.clone(), exit: exits[2], at: Wall::NEVER });
+    s.add("failed", &JournalEntry::Failed { run, label, message: "no".into(), retryable: false });
+    s.add("forgotten", &JournalEntry::Forgotten { run });
 }
 
 fn local(s: &mut Samples) {
@@ -370,7 +374,7 @@ fn samples() -> Samples {
     commands(&mut s);
     node_commands(&mut s);
     operating(&mut s);
-    families::families(&mut s);
+    child_jobs::child_jobs(&mut s);
     scaling::scaling_samples(&mut s);
     conversation(&mut s);
     keeper(&mut s);
@@ -453,7 +457,7 @@ fn rows_lie_where_they_always_lay() {
     region.run(&submit(spec("written", 0), "job \"written\" {}", 6));
     region.run(&Command::AddSigningKey { key: Box::new(signing_key()) });
     operating::operated(&mut region);
-    families::launched(&mut region);
+    child_jobs::launched(&mut region);
     scaling::scaled(&mut region);
     let view = region.view();
     check::consistent(&view).expect("whole");

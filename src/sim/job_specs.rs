@@ -1,6 +1,6 @@
 //! The jobs of the simulated users, by type, before anything is drawn. Refuses to know who submits them.
 
-use model::family::dispatch::DispatchPayload;
+use model::dispatch::DispatchPayload;
 use model::id::JobKey;
 use model::job::{
     DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,

@@ -12,7 +12,7 @@ use model::id::RunId;
 use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Span, Wall};
 use std::io;
-use wire::keeper::{Command, Event as KeeperEvent, PROTOCOL};
+use wire::keeper::{Event as KeeperEvent, KeeperCommand, PROTOCOL};
 
 /// After a failed write of the journal.
 const JOURNAL_RETRY: Span = Span::seconds(1);
@@ -127,11 +127,11 @@ impl World {
         }
         host.connections += 1;
         host.connection = Some(host.connections);
-        self.ask_keeper(n, Command::Hello { protocol: PROTOCOL });
+        self.ask_keeper(n, KeeperCommand::Hello { protocol: PROTOCOL });
         self.node_input(n, Input::KeeperUp);
     }
 
-    pub(super) fn ask_keeper(&mut self, n: NodeAt, command: Command) {
+    pub(super) fn ask_keeper(&mut self, n: NodeAt, command: KeeperCommand) {
         let Some(client) = self.regions[n].connection else { return };
         let life = self.regions[n].keeper_life;
         let input = Box::new(keeper::Input::Command { client, command });
@@ -261,7 +261,7 @@ impl World {
                 let written = journal.append(bytes);
                 let synced = written.and_then(|()| if *sync { journal.sync() } else { Ok(()) });
                 if synced.is_err() {
-                    journal.shorten(before).unwrap_or_default();
+                    let _ = journal.shorten(before);
                 }
                 synced
             }

@@ -4,7 +4,7 @@
 //! Refuses to know: processes and who pumps. Invariant checked: whatever dies, no byte that the FIFO took is lost or
 //! doubled on its way into the files.
 
-use keeper::logs::{Rotation, Step};
+use keeper::logs::{LogFileStep, Rotation};
 use std::collections::BTreeMap;
 
 const LINE_BYTES: u64 = 4000;
@@ -54,7 +54,7 @@ impl Output {
         let chunk: Vec<u8> = (self.pumped..self.written).map(line_end).collect();
         for step in rotation.take(&chunk) {
             match step {
-                Step::Write { index, from, to } => {
+                LogFileStep::Write { index, from, to } => {
                     let start = self.pumped + from as u64;
                     let (begins, bytes) = self.files.entry(index).or_insert((start, 0));
                     if *begins + *bytes != start {
@@ -62,7 +62,7 @@ impl Output {
                     }
                     *bytes += (to - from) as u64;
                 }
-                Step::Delete { index } => drop(self.files.remove(&index)),
+                LogFileStep::Delete { index } => drop(self.files.remove(&index)),
             }
         }
         self.pumped = self.written;

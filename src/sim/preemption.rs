@@ -5,7 +5,7 @@ use super::world::World;
 use model::alloc::{Allocation, DesiredStatus};
 use model::eval::Trigger;
 use model::random::Stream;
-use model::scheduling::{Preemption, SchedulerSettings};
+use model::scheduling::{PreemptionConfig, SchedulerSettings};
 use state::fault::Fault;
 use state::view::View;
 use wire::change::Change;
@@ -17,7 +17,7 @@ const GAP: i64 = 10;
 pub fn settings(seed: u64) -> SchedulerSettings {
     let mut draws = Stream::new(seed, 120);
     let mut on = || draws.below(2) == 0;
-    let preemption = Preemption { system: true, sysbatch: on(), batch: on(), service: on() };
+    let preemption = PreemptionConfig { system: true, sysbatch: on(), batch: on(), service: on() };
     SchedulerSettings { preemption, ..SchedulerSettings::default() }
 }
 

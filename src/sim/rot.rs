@@ -7,7 +7,7 @@
 use super::faults::{Kind, ServerFault};
 use super::place::{Daemon, Machine, NodeAt, ServerAt};
 use super::world::{Event, World};
-use ::keeper::journal::{self, Entry};
+use ::keeper::journal::{self, JournalEntry};
 use model::random::Stream;
 use model::time::Span;
 use state::{client_store, fault};
@@ -123,7 +123,7 @@ impl World {
         let before = host.journal.counts().bits_rotten;
         host.journal.rot(bits);
         if host.journal.counts().bits_rotten > before {
-            host.doubtful.extend(known.iter().map(Entry::run));
+            host.doubtful.extend(known.iter().map(JournalEntry::run));
         }
         if killed && host.keeper.is_some() {
             self.crash_keeper(n);

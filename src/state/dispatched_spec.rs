@@ -5,7 +5,7 @@
 
 use super::fault::Fault;
 use super::tables::{self, Rows};
-use model::family::dispatch::whole;
+use model::child_jobs::whole;
 use model::id::JobKey;
 use model::job::JobSpec;
 

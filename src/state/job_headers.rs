@@ -6,10 +6,11 @@
 use super::fault::Fault;
 use super::tables::{self, CreationKey, JobRow, Kind, Part, Rows, VersionRow};
 use super::view::View;
+use model::child_jobs::Kinship;
 use model::eval::Evaluation;
-use model::family::Kinship;
 use model::id::JobKey;
-use model::job::{JobSpec, JobSummary, JobType};
+use model::job::{JobSpec, JobType};
+use model::job_summary::JobSummary;
 use serde::Deserialize;
 use wire::record;
 

@@ -4,8 +4,8 @@
 
 use super::fault::Fault;
 use super::tables::{self, Part};
-use model::family::Children;
 use model::id::JobKey;
+use model::job_summary::Children;
 
 pub(super) fn key(parent: &JobKey) -> Vec<u8> {
     Part::LeftChildren.key(&tables::job_bytes(parent), &[])

@@ -6,10 +6,11 @@
 //! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists in that order need no index.
 
 use super::fault::Fault;
+use model::child_jobs::Kinship;
 use model::drain::{Drain, LastDrain};
-use model::family::Kinship;
 use model::id::{AllocId, EvalId, JobKey, NodeId, ScalingPolicyId, Uuid};
-use model::job::{JobStatus, JobSummary, JobType, VersionTag};
+use model::job::{JobStatus, JobType, VersionTag};
+use model::job_summary::JobSummary;
 use model::node::{NodeEvent, NodeInfo, NodeStatus};
 use model::time::Wall;
 use redb::{ReadableTable, TableDefinition};

@@ -16,7 +16,7 @@ pub enum ClientRequest {
         alloc: AllocId,
         task: String,
         stream: LogStream,
-        from: Position,
+        from: ReadOffset,
         /// Go on at the end of what there is, until the allocation has ended.
         follow: bool,
     },
@@ -44,7 +44,7 @@ pub enum ClientRequest {
     File {
         alloc: AllocId,
         path: String,
-        from: Position,
+        from: ReadOffset,
         /// At most so many bytes.
         limit: Option<u64>,
         /// Go on at its end, until it is deleted or the allocation has ended.
@@ -98,7 +98,7 @@ impl LogStream {
 
 /// Where reading begins, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Position {
+pub enum ReadOffset {
     FromStart(u64),
     FromEnd(u64),
 }

@@ -3,9 +3,9 @@
 
 use model::alloc::{ClientStatus, Transition};
 use model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
+use model::dispatch::DispatchRequest;
 use model::drain::Drain;
 use model::eval::Evaluation;
-use model::family::dispatch::DispatchRequest;
 use model::garbage::{Cutoffs, Garbage};
 use model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
 use model::job::JobSpec;

@@ -2,13 +2,13 @@
 
 use super::record::{Record, decode, encode};
 use super::{client_rpc, command, keeper, request, rpc, server_rpc, snapshot};
-use model::{alloc, eval, job, key, namespace, node, submission};
+use model::{alloc, eval, job, job_summary, key, namespace, node, submission};
 
 /// By the first byte.
 const KINDS: [fn(&[u8]); 23] = [
     again::<job::Job>,
     again::<job::JobSpec>,
-    again::<job::JobSummary>,
+    again::<job_summary::JobSummary>,
     again::<eval::Evaluation>,
     again::<alloc::Allocation>,
     again::<node::Node>,
@@ -24,7 +24,7 @@ const KINDS: [fn(&[u8]); 23] = [
     again::<client_rpc::SessionInput>,
     again::<client_rpc::SessionOutput>,
     again::<request::Refusal>,
-    again::<keeper::Command>,
+    again::<keeper::KeeperCommand>,
     again::<keeper::Event>,
     again::<server_rpc::ServerRequest>,
     again::<server_rpc::ServerReply>,

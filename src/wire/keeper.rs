@@ -20,7 +20,7 @@ pub const MAX_RUNS: usize = 4096;
 
 /// Agent to keeper. Append only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Command {
+pub enum KeeperCommand {
     /// First on a connection. Answered by `Welcome`.
     Hello { protocol: u32 },
     /// Answered by `Started`, `StartFailed` or, if the run is known already, by what it came to.

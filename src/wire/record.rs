@@ -125,7 +125,7 @@ records! {
     model::job::Job = "job" 1;
     model::job::JobSpec = "job version" 1;
     super::command::Command = "command" 1;
-    model::job::JobSummary = "job summary" 1;
+    model::job_summary::JobSummary = "job summary" 1;
     model::namespace::Namespace = "namespace" 1;
     model::pool::NodePool = "node pool" 1;
     model::scheduling::SchedulerConfig = "scheduler configuration" 1;
@@ -142,7 +142,7 @@ records! {
     super::client_rpc::SessionInput = "session input" 1;
     super::client_rpc::SessionOutput = "session output" 1;
     super::request::Refusal = "refusal" 1;
-    super::keeper::Command = "keeper command" 1;
+    super::keeper::KeeperCommand = "keeper command" 1;
     super::keeper::Event = "keeper event" 1;
     model::deployment::Deployment = "deployment" 1;
     model::scaling::ScalingPolicy = "scaling policy" 1;
@@ -153,7 +153,7 @@ records! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::job::JobSummary;
+    use model::job_summary::JobSummary;
 
     #[test]
     fn records_round_trip_and_refuse_unknown_versions() {

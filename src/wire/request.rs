@@ -2,7 +2,7 @@
 
 use crate::command::{NodeUpdateRequest, ScaleRequest};
 use model::alloc::Transition;
-use model::family::dispatch::DispatchRequest;
+use model::dispatch::DispatchRequest;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::job::JobSpec;
 use model::namespace::NamespaceSpec;

@@ -101,6 +101,42 @@ fn a_job_is_run_shown_and_stopped() {
 }
 
 #[test]
+fn ids_may_be_given_by_any_number_of_digits() {
+    let node = Node::dev();
+    node.register(&shell_job("long", "exec sleep 1000"));
+    node.await_alloc("long", "running");
+    let first = |list: &str| {
+        let all = node.get(list).json();
+        all[0]["ID"].as_str().unwrap_or_else(|| panic!("an id in {list}: {all}")).to_string()
+    };
+    let (alloc, eval) = (first("/v1/job/long/allocations"), first("/v1/job/long/evaluations"));
+    let (deployment, own) = (first("/v1/job/long/deployments"), first("/v1/nodes"));
+    for digits in [7, 8, 11, 12, 14, 35] {
+        for (command, id) in [
+            (&["alloc", "status"][..], &alloc),
+            (&["alloc", "logs"], &alloc),
+            (&["alloc", "fs"], &alloc),
+            (&["alloc", "checks"], &alloc),
+            (&["alloc", "why"], &alloc),
+            (&["eval", "status"], &eval),
+            (&["deployment", "status"], &deployment),
+            (&["node", "status"], &own),
+            (&["node", "eligibility", "-enable"], &own),
+            (&["status"], &alloc),
+        ] {
+            let shown = node.drover(&[command, &[&id[..digits]]].concat());
+            assert!(shown.code == 0, "{command:?} of {digits}: {shown:?}");
+        }
+    }
+    let upper = alloc[..9].to_ascii_uppercase();
+    assert!(node.drover(&["alloc", "status", "-verbose", &upper]).exits(0).contains(&alloc));
+    node.drover(&["alloc", "status", &alloc[..1]]).fails(1, "at least two characters");
+    // three digits, of which the first two are the allocation's: nothing else begins so, and it does not either
+    let other = if alloc.as_bytes()[2] == b'0' { '1' } else { '0' };
+    node.drover(&["alloc", "status", &format!("{}{other}", &alloc[..2])]).fails(1, "No allocation(s) with");
+}
+
+#[test]
 fn a_stop_that_cancels_a_deployment_exits_1() {
     let node = Node::dev();
     node.register(&shell_job("long", "exec sleep 1000"));

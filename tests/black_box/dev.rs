@@ -108,7 +108,7 @@ fn the_start_is_told_in_the_known_layout() {
 #[test]
 fn an_interrupt_stops_tasks_by_their_own_signal() {
     let mut node = Node::dev();
-    let script = "echo pid $$; trap 'echo bye > $NOMAD_ALLOC_DIR/../../../../bye; exit 0' INT; while :; do sleep 0.1; done";
+    let script = "trap 'echo bye > $NOMAD_ALLOC_DIR/../../../../bye; exit 0' INT; echo pid $$; while :; do sleep 0.1; done";
     node.run("polite", script);
     let pid = node.await_pid("polite");
     node.signal(Signal::INT);
@@ -124,7 +124,8 @@ fn an_interrupt_stops_tasks_by_their_own_signal() {
 #[test]
 fn a_second_interrupt_does_not_wait_for_a_deaf_task() {
     let mut node = Node::dev();
-    let mut job = node::shell_job("deaf", "echo pid $$; trap '' INT TERM; while :; do sleep 0.1; done");
+    // it is deaf by the time that it tells its pid
+    let mut job = node::shell_job("deaf", "trap '' INT TERM; echo pid $$; while :; do sleep 0.1; done");
     job["TaskGroups"][0]["Tasks"][0]["KillTimeout"] = Value::from(25_000_000_000_u64);
     node.register(&job);
     let pid = node.await_pid("deaf");
@@ -136,7 +137,7 @@ fn a_second_interrupt_does_not_wait_for_a_deaf_task() {
     node.signal(Signal::INT);
     let (status, printed) = node.await_end();
     assert_eq!(status.code(), Some(1), "{printed}");
-    assert!(printed.contains("second signal"), "{printed}");
+    assert!(printed.contains("stopped by a second signal"), "{printed}");
     wait::until("nothing is left", || node.processes().is_empty().then_some(()));
     assert!(node.throw_away().is_empty());
 }
@@ -144,7 +145,7 @@ fn a_second_interrupt_does_not_wait_for_a_deaf_task() {
 #[test]
 fn a_killed_dev_agent_leaves_nothing() {
     let mut node = Node::dev();
-    node.run("orphan", "echo pid $$; trap '' INT TERM HUP; sleep 1000 & wait; sleep 1000");
+    node.run("orphan", "trap '' INT TERM HUP; echo pid $$; sleep 1000 & wait; sleep 1000");
     let pid = node.await_pid("orphan");
     node.kill();
     wait::until("the tasks and the keeper are gone", || node.processes().is_empty().then_some(()));

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub fn connect(node: &Node, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", node.port)).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    stream.write_all(bytes).unwrap_or_default();
+    let _ = stream.write_all(bytes);
     stream
 }
 
@@ -21,7 +21,7 @@ pub fn connect(node: &Node, bytes: &[u8]) -> TcpStream {
 pub fn rest(mut stream: TcpStream) -> String {
     let mut bytes = vec![];
     // a reset is an end too
-    stream.read_to_end(&mut bytes).unwrap_or_default();
+    let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

@@ -311,8 +311,8 @@ impl Drop for Node {
             eprintln!("the agent said:\n{}", self.printed());
         }
         if let Some(mut agent) = self.agent.take() {
-            agent.kill().unwrap_or_default();
-            agent.wait().map(|_| ()).unwrap_or_default();
+            let _ = agent.kill();
+            let _ = agent.wait().map(|_| ());
         }
         // a keeper that is killed may leave its tasks: look again until nothing is left
         wait::within(std::time::Duration::from_secs(5), || {
@@ -320,7 +320,7 @@ impl Drop for Node {
             left.iter().for_each(|pid| signal_process(*pid, Signal::KILL));
             left.is_empty().then_some(())
         });
-        fs::remove_dir_all(&self.dir).unwrap_or_default();
+        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -376,7 +376,7 @@ pub fn shell_job(id: &str, script: &str) -> Value {
 
 pub fn signal_process(pid: i32, signal: Signal) {
     // it may be gone already
-    kill_process(Pid::from_raw(pid).expect("a pid"), signal).unwrap_or_default();
+    let _ = kill_process(Pid::from_raw(pid).expect("a pid"), signal);
 }
 
 /// A zombie is dead.

@@ -113,6 +113,9 @@ fn preserve_counts_and_scaling_limits() {
     node.drover(&["job", "scale", "work", "3"]).exits(0);
     node.drover(&["job", "run", "-preserve-counts", &job]).exits(0);
     assert_eq!(node.get("/v1/job/work").json()["TaskGroups"][0]["Count"], 3);
+    let warned = node.drover(&["job", "run", "-preserve-resources", &job]);
+    assert!(warned.exits(0).contains("* PreserveResources has no effect"), "{warned:?}");
+    assert_eq!(node.get("/v1/job/work").json()["TaskGroups"][0]["Count"], 1, "the file says so");
     for (scaling, why) in [
         ("count = 4\n scaling {\n max = 3\n}", "must not be greater than maximum count"),
         ("count = 1\n scaling {\n min = 2\n max = 3\n}", "must not be less than minimum count"),

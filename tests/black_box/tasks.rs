@@ -124,7 +124,7 @@ fn batch_ends_by_success_and_service_begins_again() {
 #[test]
 fn a_deaf_task_is_killed_after_its_timeout() {
     let node = Node::dev();
-    let mut job = shell_job("deaf", "echo pid $$; trap 'echo heard' INT TERM; while :; do sleep 0.05; done");
+    let mut job = shell_job("deaf", "trap 'echo heard' INT TERM; echo pid $$; while :; do sleep 0.05; done");
     job["TaskGroups"][0]["Tasks"][0]["KillTimeout"] = json!(SECOND);
     node.register(&job);
     let pid = node.await_pid("deaf");

@@ -54,7 +54,7 @@ pub fn open(port: u16, method: &str, target: &str, body: &str) -> std::io::Resul
     );
     // who refuses a body may close before it is all written
     (&stream).write_all(head.as_bytes())?;
-    (&stream).write_all(body.as_bytes()).unwrap_or_default();
+    let _ = (&stream).write_all(body.as_bytes());
     Ok(BufReader::new(stream))
 }
 

@@ -217,11 +217,11 @@ impl Drop for Node {
         if let Some(mut keeper) = self.keeper.take() {
             let stopped = self.binary().args(["keeper", "stop", "-data-dir"]).arg(&self.dir).output();
             if !stopped.is_ok_and(|o| o.status.success()) {
-                keeper.kill().unwrap_or_default();
+                let _ = keeper.kill();
             }
             keeper.wait().expect("the keeper's end");
         }
-        fs::remove_dir_all(&self.dir).unwrap_or_default();
+        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 

@@ -101,7 +101,7 @@ impl Agent {
 /// Ends agent, keeper and tasks, whatever became of the measurement.
 impl Drop for Agent {
     fn drop(&mut self) {
-        self.process.kill().and_then(|()| self.process.wait()).map(|_| ()).unwrap_or_default();
+        let _ = self.process.kill().and_then(|()| self.process.wait()).map(|_| ());
         let data = self.dir.join("data");
         let stop = Command::new(&self.binary).args(["keeper", "stop", "-data-dir"]).arg(data).output();
         if !stop.is_ok_and(|stop| stop.status.success()) {

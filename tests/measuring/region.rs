@@ -59,7 +59,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap_or_default();
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

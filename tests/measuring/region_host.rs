@@ -170,6 +170,9 @@ impl Brain {
                 },
                 // this region signs nothing, and has one server
                 Effect::MakeSigningKey | Effect::Send { .. } | Effect::SendSnapshot { .. } => continue,
+                Effect::ReadConfirmed { .. } | Effect::Forwarded { .. } | Effect::Serve { .. } => {
+                    unreachable!("nobody reads here, and no other server forwards")
+                }
             };
             self.says.try_send(said).expect("the world listens");
         }

@@ -2,7 +2,7 @@
 
 use crate::decisions::Decision;
 use crate::source::Source;
-use crate::{checks, circles, citations, decisions, floors, items, public, tree};
+use crate::{checks, circles, citations, decisions, floors, items, public, tree, types};
 
 type Check = fn(&Source) -> Vec<String>;
 
@@ -162,11 +162,53 @@ fn files_that_name_each_other_are_found() {
         ];
         files.map(|(path, text)| Source::new(path, text))
     };
-    assert_eq!(circles::circles_against(&sources("use crate::e;"), &[]), Vec::<String>::new());
-    let found = circles::circles_against(&sources("use super::{e, d::{D, E}};"), &[]);
-    assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found[1].contains("src/model/a.rs, src/model/b/mod.rs, src/model/d.rs"), "{found:?}");
-    assert_eq!(circles::circles_against(&sources("use super::d::D;"), &[("model", 3)]), Vec::<String>::new());
+    assert_eq!(circles::circles(&sources("use crate::e;")), Vec::<String>::new());
+    let found = circles::circles(&sources("use super::{e, d::{D, E}};"));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("src/model/a.rs, src/model/b/mod.rs, src/model/d.rs"), "{found:?}");
+}
+
+#[test]
+fn a_result_that_is_ignored_is_found() {
+    for (text, wrong) in [
+        ("fn f() {\n    g().unwrap_or_default();\n}", true),
+        ("fn f() {\n    let a = 1;\n    g()\n        .h()\n        .unwrap_or_default();\n}", true),
+        ("fn f() {\n    let a = g().unwrap_or_default();\n}", false),
+        ("fn f() {\n    let a =\n        g().unwrap_or_default();\n}", false),
+        ("fn f() {\n    return g().unwrap_or_default();\n}", false),
+        ("fn f() {\n    a += g().unwrap_or_default();\n}", false),
+        ("fn f() -> u8 {\n    g().unwrap_or_default()\n}", false),
+    ] {
+        let found = checks::ignored_results(&Source::new("src/api/a.rs", text));
+        assert_eq!(found.len(), usize::from(wrong), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn a_brain_that_waits_and_a_record_that_is_not_plain_are_found() {
+    let waits = |path, text| checks::plain_brains(&Source::new(path, text)).len();
+    assert_eq!(waits("src/server/a.rs", "struct A(Mutex<u8>);\nasync fn f() {}\n// a Mutex"), 2);
+    assert_eq!(waits("src/agent/a.rs", "struct A(Mutex<u8>);"), 0);
+    assert_eq!(waits("src/server/a.rs", "#[cfg(test)]\nmod tests {\nstruct A(Mutex<u8>);\n}"), 0);
+    let broken = |path, text| checks::plain_records(&Source::new(path, text)).len();
+    let text = "#[serde(skip)]\na: u8,\n#[serde(default, skip_serializing_if = \"x\")]\nb: u8,\nc: serde_json::Value,";
+    assert_eq!((broken("src/wire/a.rs", text), broken("src/api/a.rs", text)), (2, 0));
+}
+
+#[test]
+fn a_type_name_with_two_meanings_is_found() {
+    let files = [
+        ("src/server/a.rs", "pub struct Line;\npub struct Config;\nstruct Own;\npub(super) enum Near {}"),
+        ("src/io/b.rs", "pub enum Line {}\npub struct Config;\nstruct Own;\npub(super) enum Near {}"),
+        ("src/cli/c.rs", "pub struct Line;"),
+        ("src/api/tests/d.rs", "pub struct Line;"),
+        ("src/api/e.rs", "#[cfg(test)]\nmod tests {\npub struct Line;\n}"),
+    ];
+    let sources = files.map(|(path, text)| Source::new(path, text));
+    let found = types::doubled(&sources, &[("Config", 2)]);
+    assert_eq!(found, ["src/server/a.rs:1, src/io/b.rs:1: the public type name `Line` has several meanings"]);
+    let fewer = types::doubled(&sources, &[("Config", 3), ("Line", 2)]);
+    assert_eq!(fewer, ["`Config` is declared 2 times: correct the list"]);
 }
 
 #[test]

@@ -44,6 +44,13 @@ const DECLARED_CHARACTERS: &str = "–—…·×→←≤≥≠µ§";
 /// Direction marks and zero-width characters make a text read otherwise than it compiles: nowhere, not even in strings.
 const HIDDEN_CHARACTERS: &[std::ops::RangeInclusive<char>] =
     &['\u{200b}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2060}'..='\u{2069}', '\u{feff}'..='\u{feff}'];
+/// The rooms without threads, locks and waiting.
+const BRAINS: &[&str] =
+    &["model", "jobspec", "wire", "scheduler", "raft", "server", "client", "keeper", "api"];
+const WAITING_WORDS: &[&str] = &["Mutex", "RwLock", "Condvar", "async", "await"];
+/// Whose types are stored or sent as postcard.
+const RECORD_ROOMS: &[&str] = &["model", "wire", "state", "keeper"];
+const NOT_POSITIONAL: &[&str] = &["skip_serializing_if", "flatten", "untagged", "tag ="];
 /// The rooms at whose heads the bans of .clippy.toml are lifted.
 const OUTSIDE_ROOMS: &[&str] = &["io", "agent", "cli"];
 /// And the test that shares the simulator's seeds among the cores.
@@ -125,6 +132,60 @@ pub fn long_names(source: &Source) -> Vec<String> {
         format!("{}:{}: `{}` has more than {NAME_CHARACTERS} characters", source.path, f.line, f.name)
     })
     .collect()
+}
+
+/// A result is not ignored by making a default of it: `let _ =` says that it is ignored, and a comment why.
+pub fn ignored_results(source: &Source) -> Vec<String> {
+    let lines: Vec<&str> = source.code.lines().map(str::trim).collect();
+    let begins = |at: usize| {
+        let ends =
+            |line: &str| line.is_empty() || line.ends_with([';', '{', '}', ',']) || line.ends_with("=>");
+        (0..at).rev().find(|above| ends(lines[*above])).map_or(0, |above| above + 1)
+    };
+    let keeps = |statement: &str| {
+        statement.starts_with("return") || statement.contains(" = ") || statement.contains("+=")
+    };
+    let ignored = |at: &usize| {
+        lines[*at].ends_with(".unwrap_or_default();") && !keeps(&lines[begins(*at)..=*at].join(" "))
+    };
+    let found = (0..lines.len()).filter(ignored);
+    found
+        .map(|at| format!("{}:{}: a result is ignored by `unwrap_or_default`", source.path, at + 1))
+        .collect()
+}
+
+/// A brain is one plain struct that one thread drives: it locks nothing and waits for nothing. What is shared among threads is the
+/// agent's; `state` publishes views for readers on other threads.
+pub fn plain_brains(source: &Source) -> Vec<String> {
+    let shipped = |line: &usize| *line < source.tests_begin();
+    if !source.room().is_some_and(|room| BRAINS.contains(&room)) || source.path.contains(FOREIGN) {
+        return Vec::new();
+    }
+    let lines = WAITING_WORDS
+        .iter()
+        .flat_map(|word| source.code_lines_with(word).into_iter().map(move |line| (word, line)));
+    let found = lines.filter(|(_, line)| shipped(line));
+    found
+        .map(|(word, line)| format!("{}:{line}: `{word}` in a brain: it is driven from outside", source.path))
+        .collect()
+}
+
+/// What is stored and sent is encoded by position, which these switches of serde break; JSON belongs to `api`.
+pub fn plain_records(source: &Source) -> Vec<String> {
+    if !source.room().is_some_and(|room| RECORD_ROOMS.contains(&room)) {
+        return Vec::new();
+    }
+    let code = source.code.lines().enumerate().take(source.tests_begin().saturating_sub(1));
+    let breaks = |line: &str| {
+        line.contains("serde_json")
+            || (line.contains("serde(") && NOT_POSITIONAL.iter().any(|word| line.contains(word)))
+    };
+    let found = code.filter(|(_, line)| breaks(line));
+    found
+        .map(|(at, _)| {
+            format!("{}:{}: a record is plain: postcard cannot read this back", source.path, at + 1)
+        })
+        .collect()
 }
 
 fn may_pause(source: &Source, line: usize) -> bool {

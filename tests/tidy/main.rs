@@ -14,6 +14,7 @@ mod items;
 mod public;
 mod source;
 mod tree;
+mod types;
 
 use decisions::Decision;
 use source::{Source, root};
@@ -46,6 +47,11 @@ fn files_of_a_room_do_not_go_in_circles() {
 #[test]
 fn every_public_item_is_named_somewhere() {
     assert_none(public::beyond(public::unnamed(&Source::all()), public::NOT_DRIVEN_YET));
+}
+
+#[test]
+fn a_type_name_has_one_meaning() {
+    assert_none(types::doubled(&Source::all(), &[types::SAME_MEANING, types::LEFT].concat()));
 }
 
 #[test]
@@ -103,12 +109,23 @@ fn every_long_file_on_the_list_exists() {
 #[test]
 fn no_mark_of_unfinished_or_fragile_work() {
     assert_tidy(checks::banned_words);
+    assert_tidy(checks::ignored_results);
 }
 
 #[test]
 fn comments_and_names_are_plain() {
     assert_tidy(checks::bare_of);
     assert_tidy(checks::long_names);
+}
+
+#[test]
+fn brains_neither_lock_nor_wait() {
+    assert_tidy(checks::plain_brains);
+}
+
+#[test]
+fn records_are_encoded_by_position() {
+    assert_tidy(checks::plain_records);
 }
 
 #[test]

@@ -9,15 +9,13 @@ use std::collections::BTreeMap;
 /// line that names it.
 pub const NOT_DRIVEN_YET: &[&str] = &["propose_change"];
 
+/// The path packages whose items a published crate dictates.
+pub const ENGINE_TYPES: &str = "engine_types";
+
 const ITEMS: [&str; 7] = ["fn", "struct", "enum", "trait", "type", "const", "static"];
 
 pub fn unnamed(sources: &[Source]) -> Vec<String> {
-    let for_tests = modules_for_tests(sources);
-    let ships = |s: &&Source| {
-        let in_room = s.room().is_some_and(|room| room != "sim" && room != "fuzz");
-        in_room && !for_tests.iter().any(|module| s.path.starts_with(module))
-    };
-    let shipped: Vec<&Source> = sources.iter().filter(ships).collect();
+    let shipped: Vec<&Source> = shipped(sources).collect();
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
     for source in &shipped {
         for line in shipped_lines(source) {
@@ -27,7 +25,7 @@ pub fn unnamed(sources: &[Source]) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    for source in shipped.iter().filter(|s| !s.path.contains("engine_types")) {
+    for source in shipped.iter().filter(|s| !s.path.contains(ENGINE_TYPES)) {
         for (line, name) in offered(source) {
             let once = uses.get(name.as_str()).is_none_or(|count| *count <= 1);
             if once {
@@ -36,6 +34,15 @@ pub fn unnamed(sources: &[Source]) -> Vec<String> {
         }
     }
     found
+}
+
+/// The sources that no build for tests alone has.
+pub fn shipped(sources: &[Source]) -> impl Iterator<Item = &Source> {
+    let for_tests = modules_for_tests(sources);
+    sources.iter().filter(move |s| {
+        let in_room = s.room().is_some_and(|room| room != "sim" && room != "fuzz");
+        in_room && !for_tests.iter().any(|module| s.path.starts_with(module))
+    })
 }
 
 /// What was found and is not listed, and what is listed and was not found.

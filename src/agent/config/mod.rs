@@ -39,7 +39,7 @@ pub struct Config {
     /// Absolute. `None` in dev mode only: a temporary directory.
     pub data_dir: Option<PathBuf>,
     pub bind_addr: IpAddr,
-    pub log: LogConfig,
+    pub log: AgentLogConfig,
     pub http: HttpConfig,
     pub rpc: RpcConfig,
     pub server: ServerConfig,
@@ -69,7 +69,7 @@ pub struct TelemetryConfig {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LogConfig {
+pub struct AgentLogConfig {
     pub level: LogLevel,
     /// One JSON object a line instead of text.
     pub json: bool,
@@ -306,7 +306,7 @@ impl Config {
             name: machine.hostname.clone(),
             data_dir: None,
             bind_addr: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            log: LogConfig::default(),
+            log: AgentLogConfig::default(),
             http: HttpConfig::default(),
             rpc: RpcConfig::default(),
             server: ServerConfig { num_schedulers: machine.cpus.max(1), ..ServerConfig::default() },

@@ -31,7 +31,7 @@ pub fn volume_path(value: &str, into: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// What is said again goes on with what was said before.
+/// A block with a label that was used before adds to the earlier block.
 pub fn host_network(config: &mut Config, label: &str) -> Result<(), String> {
     named(&mut config.client.host_networks, label)
 }
@@ -40,7 +40,7 @@ pub fn host_volume(config: &mut Config, label: &str) -> Result<(), String> {
     named(&mut config.client.host_volumes, label)
 }
 
-/// Brings the entry to the end.
+/// Moves the entry with this label to the end of the list, where its keys' setters find it; adds it if it is new.
 fn named<T: Default>(all: &mut Vec<(String, T)>, label: &str) -> Result<(), String> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if label.is_empty() || label.len() > 128 || !label.chars().all(word) {

@@ -3,7 +3,7 @@
 //! Refuses to know: any single key. Names and types follow from the declarations.
 
 use super::Settings;
-use super::keys::{Key, KeyType, TOP};
+use super::keys::{ConfigKey, KeyType, TOP};
 use serde_json::{Map, Value};
 
 /// All settings as one JSON object. Durations and sizes stand as they were written.
@@ -19,7 +19,7 @@ pub fn shown(settings: &Settings) -> Map<String, Value> {
 }
 
 /// The kind of the key with this full name. `path`: where it is shown; labels and entries keep the user's spelling.
-fn place(keys: &'static [Key], name: &str, path: &mut Vec<String>) -> Option<&'static KeyType> {
+fn place(keys: &'static [ConfigKey], name: &str, path: &mut Vec<String>) -> Option<&'static KeyType> {
     let (first, after) = name.split_once('.').unwrap_or((name, ""));
     let kind = &keys.iter().find(|key| key.name == first)?.kind;
     path.push(pascal_case(first));

@@ -13,12 +13,12 @@ const MAX_DEPTH: usize = 32;
 /// A value and the bytes it was written in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SyntaxNode {
-    pub value: Value,
+    pub value: ConfigValue,
     pub at: Range<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum ConfigValue {
     Text(String),
     /// As written: whether it must be whole is for the reader to say.
     Number(String),
@@ -52,7 +52,7 @@ pub fn parse(text: &str) -> Result<Vec<Item>, SyntaxError> {
         if p.peek().is_some() {
             return Err(p.wrong("text after the closing brace"));
         }
-        if let Value::Object(items) = node.value {
+        if let ConfigValue::Object(items) = node.value {
             return Ok(items);
         }
         return Ok(Vec::new());
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
                 }
                 let inner = self.item(depth + 1)?;
                 let at = inner.key_at.start..inner.node.at.end;
-                Ok(Item { key, key_at, node: SyntaxNode { value: Value::Object(vec![inner]), at } })
+                Ok(Item { key, key_at, node: SyntaxNode { value: ConfigValue::Object(vec![inner]), at } })
             }
             _ => {
                 Err(self
@@ -134,20 +134,20 @@ impl<'a> Parser<'a> {
         }
         let start = self.at;
         let value = match self.peek() {
-            Some('"') => Value::Text(self.string()?),
+            Some('"') => ConfigValue::Text(self.string()?),
             Some('{') => {
                 self.bump();
-                Value::Object(self.items(Some('}'), depth + 1)?)
+                ConfigValue::Object(self.items(Some('}'), depth + 1)?)
             }
             Some('[') => self.list(depth)?,
-            Some('<') if self.rest().starts_with("<<") => Value::Text(self.heredoc()?),
+            Some('<') if self.rest().starts_with("<<") => ConfigValue::Text(self.heredoc()?),
             Some(c) if c.is_ascii_digit() || c == '-' || c == '+' || c == '.' => {
-                Value::Number(self.word().to_string())
+                ConfigValue::Number(self.word().to_string())
             }
             Some(c) if starts_identifier(c) => match self.word() {
-                "true" => Value::Bool(true),
-                "false" => Value::Bool(false),
-                "null" => Value::Null,
+                "true" => ConfigValue::Bool(true),
+                "false" => ConfigValue::Bool(false),
+                "null" => ConfigValue::Null,
                 word => {
                     let message = format!("{word:?} is no value: put text in double quotes");
                     return Err(SyntaxError { at: start..self.at, message });
@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
             },
             _ => return Err(self.wrong("a value is expected")),
         };
-        if let Value::Number(text) = &value
+        if let ConfigValue::Number(text) = &value
             && text.parse::<f64>().is_err()
         {
             return Err(SyntaxError { at: start..self.at, message: format!("{text:?} is no number") });
@@ -163,14 +163,14 @@ impl<'a> Parser<'a> {
         Ok(SyntaxNode { value, at: start..self.at })
     }
 
-    fn list(&mut self, depth: usize) -> Parsed<Value> {
+    fn list(&mut self, depth: usize) -> Parsed<ConfigValue> {
         self.bump();
         let mut nodes = Vec::new();
         loop {
             self.skip_blank()?;
             if self.peek() == Some(']') {
                 self.bump();
-                return Ok(Value::List(nodes));
+                return Ok(ConfigValue::List(nodes));
             }
             nodes.push(self.value(depth + 1)?);
             self.skip_blank()?;
@@ -336,14 +336,14 @@ fn dedent(lines: &[String], indented: bool) -> String {
 mod tests {
     use super::*;
 
-    fn only(text: &str) -> Value {
+    fn only(text: &str) -> ConfigValue {
         let items = parse(text).unwrap();
         assert_eq!(items.len(), 1, "{text}");
         items.into_iter().next().map(|i| i.node.value).unwrap()
     }
 
-    fn text(s: &str) -> Value {
-        Value::Text(s.to_string())
+    fn text(s: &str) -> ConfigValue {
+        ConfigValue::Text(s.to_string())
     }
 
     #[test]
@@ -351,26 +351,26 @@ mod tests {
         for (source, expected) in [
             (r#"a = "b""#, text("b")),
             (r#"a = "q\"\\\n\tä\u00e4\ud83d\ude00""#, text("q\"\\\n\tää😀")),
-            ("a = 1.5", Value::Number("1.5".to_string())),
-            ("a = -3", Value::Number("-3".to_string())),
-            ("a = true", Value::Bool(true)),
-            (r#"{"a": null}"#, Value::Null),
+            ("a = 1.5", ConfigValue::Number("1.5".to_string())),
+            ("a = -3", ConfigValue::Number("-3".to_string())),
+            ("a = true", ConfigValue::Bool(true)),
+            (r#"{"a": null}"#, ConfigValue::Null),
             ("a = <<EOF\n  x\n y\nEOF\n", text("  x\n y\n")),
             ("a = <<-EOF\n    x\n      y\n\n  EOF\n", text("x\n  y\n\n")),
-            ("a = []", Value::List(Vec::new())),
-            ("a {}", Value::Object(Vec::new())),
+            ("a = []", ConfigValue::List(Vec::new())),
+            ("a {}", ConfigValue::Object(Vec::new())),
         ] {
             assert_eq!(only(source), expected, "{source}");
         }
-        let Value::List(nodes) = only("a = [1, 2,\n 3,]") else { panic!("no list") };
+        let ConfigValue::List(nodes) = only("a = [1, 2,\n 3,]") else { panic!("no list") };
         assert_eq!(nodes.len(), 3);
     }
 
     #[test]
     fn labels_become_nested_objects() {
-        let Value::Object(outer) = only("plugin \"raw_exec\" { x = 1 }") else { panic!("no object") };
+        let ConfigValue::Object(outer) = only("plugin \"raw_exec\" { x = 1 }") else { panic!("no object") };
         assert_eq!((outer[0].key.as_str(), &outer[0].key_at), ("raw_exec", &(7..17)));
-        assert!(matches!(&outer[0].node.value, Value::Object(inner) if inner[0].key == "x"));
+        assert!(matches!(&outer[0].node.value, ConfigValue::Object(inner) if inner[0].key == "x"));
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub fn log_file(config: &mut Config, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Upstream's rule: 0 keeps all, -1 none.
+/// Nomad's rule: 0 keeps all, -1 none.
 pub fn log_rotate_max_files(config: &mut Config, value: &str) -> Result<(), String> {
     let n: i64 = value.parse().map_err(|_| format!("{value:?} is not a whole number"))?;
     match n {

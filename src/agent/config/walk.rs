@@ -3,8 +3,8 @@
 //! Merge rules (cli.md 4.1.3): a later value wins; an empty or zero value says nothing; a plain boolean can only be switched
 //! on; entries of maps add up. Keys are matched without regard to case.
 
-use super::keys::{Key, KeyType, TOP};
-use super::syntax::{self, Item, SyntaxNode, Value};
+use super::keys::{ConfigKey, KeyType, TOP};
+use super::syntax::{self, ConfigValue, Item, SyntaxNode};
 use super::{Config, FlagSetting, Settings, SourceFile};
 use jobspec::diagnostic::{Diagnostic, Source};
 use jobspec::duration;
@@ -42,7 +42,7 @@ impl ConfigLoader {
         self.default_of_each(TOP, "", dev);
     }
 
-    fn default_of_each(&mut self, keys: &'static [Key], above: &str, dev: bool) {
+    fn default_of_each(&mut self, keys: &'static [ConfigKey], above: &str, dev: bool) {
         for key in keys {
             let name = join(above, key.name);
             match &key.kind {
@@ -51,7 +51,7 @@ impl ConfigLoader {
                 kind => {
                     let Some(value) = key.default_value(dev) else { continue };
                     let place = Source { name: "default", text: value };
-                    let node = SyntaxNode { value: Value::Text(value.to_string()), at: 0..value.len() };
+                    let node = SyntaxNode { value: ConfigValue::Text(value.to_string()), at: 0..value.len() };
                     self.value(place, &name, kind, &node);
                 }
             }
@@ -74,7 +74,7 @@ impl ConfigLoader {
     pub fn flag(&mut self, setting: &FlagSetting) {
         let text = setting.value.clone();
         let place = Source { name: setting.flag, text: &setting.value };
-        let mut keys: &[Key] = TOP;
+        let mut keys: &[ConfigKey] = TOP;
         let mut parts = setting.key.split('.').peekable();
         while let Some(part) = parts.next() {
             let Some(found) = keys.iter().find(|k| k.name == part) else { return };
@@ -83,7 +83,7 @@ impl ConfigLoader {
                 KeyType::Map(set) => return self.map_flag(setting, *set),
                 kind => {
                     let at = 0..text.len();
-                    let node = SyntaxNode { value: Value::Text(text.clone()), at };
+                    let node = SyntaxNode { value: ConfigValue::Text(text.clone()), at };
                     return self.value(place, setting.key, kind, &node);
                 }
             }
@@ -102,7 +102,7 @@ impl ConfigLoader {
         }
     }
 
-    fn items(&mut self, place: Source<'_>, above: &str, keys: &'static [Key], items: &[Item]) {
+    fn items(&mut self, place: Source<'_>, above: &str, keys: &'static [ConfigKey], items: &[Item]) {
         for item in items {
             match keys.iter().find(|k| k.name.eq_ignore_ascii_case(&item.key)) {
                 Some(found) => self.known(place, &join(above, found.name), found, item),
@@ -111,7 +111,7 @@ impl ConfigLoader {
         }
     }
 
-    fn unknown(&mut self, place: Source<'_>, above: &str, keys: &[Key], item: &Item) {
+    fn unknown(&mut self, place: Source<'_>, above: &str, keys: &[ConfigKey], item: &Item) {
         // JSON files carry remarks this way
         if item.key == "//" {
             return;
@@ -124,7 +124,7 @@ impl ConfigLoader {
         self.refuse(place, item.key_at.clone(), summary, detail);
     }
 
-    fn known(&mut self, place: Source<'_>, name: &str, key: &'static Key, item: &Item) {
+    fn known(&mut self, place: Source<'_>, name: &str, key: &'static ConfigKey, item: &Item) {
         match &key.kind {
             KeyType::Block(keys) => self.each_object(place, name, &item.node, &mut |loading, items| {
                 loading.items(place, name, keys, items);
@@ -166,11 +166,11 @@ impl ConfigLoader {
         visit: &mut dyn FnMut(&mut ConfigLoader, &[Item]),
     ) {
         match &node.value {
-            Value::Object(items) => visit(self, items),
-            Value::List(nodes) if nodes.iter().all(|n| matches!(n.value, Value::Object(_))) => {
+            ConfigValue::Object(items) => visit(self, items),
+            ConfigValue::List(nodes) if nodes.iter().all(|n| matches!(n.value, ConfigValue::Object(_))) => {
                 nodes.iter().for_each(|n| self.each_object(place, name, n, visit));
             }
-            Value::Null => {}
+            ConfigValue::Null => {}
             _ => self.refuse(
                 place,
                 node.at.clone(),
@@ -184,7 +184,7 @@ impl ConfigLoader {
         &mut self,
         place: Source<'_>,
         name: &str,
-        (label, keys, others): (&str, &'static [Key], Option<&str>),
+        (label, keys, others): (&str, &'static [ConfigKey], Option<&str>),
         items: &[Item],
     ) {
         for item in items {
@@ -208,7 +208,7 @@ impl ConfigLoader {
         place: Source<'_>,
         name: &str,
         begin: fn(&mut Config, &str) -> Result<(), String>,
-        keys: &'static [Key],
+        keys: &'static [ConfigKey],
         items: &[Item],
     ) {
         for item in items {
@@ -256,13 +256,15 @@ impl ConfigLoader {
         node: &SyntaxNode,
     ) {
         let nodes = match &node.value {
-            Value::List(nodes) => nodes.as_slice(),
-            Value::Null => &[],
+            ConfigValue::List(nodes) => nodes.as_slice(),
+            ConfigValue::Null => &[],
             _ => return self.refuse(place, node.at.clone(), format!("{name} must be a list"), "[\"...\"]"),
         };
         for node in nodes {
             let done = match &node.value {
-                Value::Text(text) => set(&mut self.walked.config, text).map(|()| self.listed(name, text)),
+                ConfigValue::Text(text) => {
+                    set(&mut self.walked.config, text).map(|()| self.listed(name, text))
+                }
                 _ => Err("it must be a text".to_string()),
             };
             if let Err(why) = done {
@@ -300,8 +302,8 @@ impl ConfigLoader {
     }
 
     /// The value as text; `None`: it says nothing.
-    fn set(&mut self, kind: &KeyType, value: &Value) -> Result<Option<String>, String> {
-        if matches!(value, Value::Null) {
+    fn set(&mut self, kind: &KeyType, value: &ConfigValue) -> Result<Option<String>, String> {
+        if matches!(value, ConfigValue::Null) {
             return Ok(None);
         }
         let text = scalar(value).ok_or("it must be a single value")?;
@@ -334,23 +336,23 @@ fn join(above: &str, name: &str) -> String {
 }
 
 /// It asks for nothing: empty, zero, false. An empty block says that there is one.
-fn says_nothing(value: &Value) -> bool {
+fn says_nothing(value: &ConfigValue) -> bool {
     match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Text(text) => text.is_empty(),
-        Value::Number(text) => text.parse::<f64>() == Ok(0.0),
-        Value::List(nodes) => nodes.is_empty(),
-        Value::Bool(true) | Value::Object(_) => false,
+        ConfigValue::Null | ConfigValue::Bool(false) => true,
+        ConfigValue::Text(text) => text.is_empty(),
+        ConfigValue::Number(text) => text.parse::<f64>() == Ok(0.0),
+        ConfigValue::List(nodes) => nodes.is_empty(),
+        ConfigValue::Bool(true) | ConfigValue::Object(_) => false,
     }
 }
 
 /// Text, number or boolean as text; lists and objects are none.
-fn scalar(value: &Value) -> Option<String> {
+fn scalar(value: &ConfigValue) -> Option<String> {
     match value {
-        Value::Text(text) | Value::Number(text) => Some(text.clone()),
-        Value::Bool(b) => Some(b.to_string()),
-        Value::Null => Some(String::new()),
-        Value::List(_) | Value::Object(_) => None,
+        ConfigValue::Text(text) | ConfigValue::Number(text) => Some(text.clone()),
+        ConfigValue::Bool(b) => Some(b.to_string()),
+        ConfigValue::Null => Some(String::new()),
+        ConfigValue::List(_) | ConfigValue::Object(_) => None,
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::event::Events;
 
-/// A reader that has nothing to get is shown that the stream lives (and a reader that left is noticed) this often.
+/// How often a reader without events gets a heartbeat; a reader that has left is noticed by it.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// At most this many readers at once; the next one is refused with "try again".
 pub const MAX_READERS: usize = 1000;
@@ -75,7 +75,7 @@ impl EventStreams {
         }
         for waker in inner.wakers.values() {
             // full: it is to be woken already
-            waker.try_send(()).unwrap_or_default();
+            let _ = waker.try_send(());
         }
     }
 
@@ -145,7 +145,7 @@ async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Byt
             Ok(line) => line,
             Err(sentence) => {
                 // it may have left by now
-                sender.send(Bytes::from_static(sentence)).await.unwrap_or_default();
+                let _ = sender.send(Bytes::from_static(sentence)).await;
                 return;
             }
         };

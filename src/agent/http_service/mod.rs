@@ -18,7 +18,7 @@ use ::io::http::{Answer, AnswerFuture, Bytes, HeaderMap, Published, Service};
 use ::io::monitor::Monitor;
 use ::io::zones;
 use api::agent::{AgentInfo, ClientReport};
-use api::metrics::Metrics;
+use api::metrics::MetricsReport;
 use api::presentation::Presentation;
 use api::response::Response;
 use api::watch::NotRegistered;
@@ -52,6 +52,10 @@ pub type Explainer = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Sen
 
 /// At most this many plans and explanations are computed at once: each costs as much as an evaluation.
 const MAX_COMPUTATIONS: usize = 2;
+
+/// At most this many filtered lists are worked out at once, and so many wait or are under way.
+const MAX_SEARCHES: usize = 2;
+const MAX_WAITING_SEARCHES: usize = 64;
 
 /// What the service reads, and where it sends writes and requests to the client.
 pub struct HttpServiceParts {
@@ -93,6 +97,9 @@ pub struct HttpService {
     plan_job: JobPlanner,
     explain: Explainer,
     computations: Arc<Semaphore>,
+    searches: Arc<Semaphore>,
+    /// Those under way included.
+    waiting_searches: Arc<Semaphore>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
     /// Requests that no brain hears of.
@@ -143,6 +150,8 @@ impl HttpService {
             plan_job: parts.plan_job,
             explain: parts.explain,
             computations: Arc::new(Semaphore::new(MAX_COMPUTATIONS)),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
+            waiting_searches: Arc::new(Semaphore::new(MAX_WAITING_SEARCHES)),
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
             reads: Mutex::default(),
@@ -169,7 +178,7 @@ impl HttpService {
     async fn answer(self: &Arc<Self>, request: &Request, origin: Origin) -> Result<Answer, Response> {
         let mut state = WaitState::default();
         loop {
-            let next = match self.step(request, state) {
+            let next = match Box::pin(self.routed(request, state)).await {
                 RouteOutcome::Wait(wait) => wait,
                 RouteOutcome::ConfirmRead(otherwise) => match self.confirm_read(otherwise).await {
                     Ok(confirmed) => {
@@ -193,6 +202,16 @@ impl HttpService {
                 return Ok(Answer::Whole(refusal.into()));
             }
         }
+    }
+
+    /// What `api` makes of the request; where that may take long, it is worked out beside the thread that serves others.
+    async fn routed(self: &Arc<Self>, request: &Request, state: WaitState) -> RouteOutcome {
+        if !api::may_take_long(request) {
+            return self.step(request, state);
+        }
+        let (service, request) = (self.clone(), request.clone());
+        let found = self.search(move || service.step(&request, state)).await;
+        found.unwrap_or_else(|refusal| RouteOutcome::Respond(refusal.into()))
     }
 
     async fn execute(self: &Arc<Self>, outcome: RouteOutcome) -> Answer {
@@ -258,7 +277,7 @@ impl HttpService {
     }
 
     /// A batch of allocations at a time: measuring takes a moment. What has not come by then is left out.
-    async fn measure(&self, metrics: &mut Metrics) {
+    async fn measure(&self, metrics: &mut MetricsReport) {
         let ids: Vec<AllocId> = metrics.allocs().collect();
         let asked = async {
             for batch in ids.chunks(MAX_STATS_REQUESTS) {
@@ -282,7 +301,8 @@ impl HttpService {
     fn request_alloc_stats(&self, alloc: AllocId) -> Receiver<Result<CallResult, Refusal>> {
         let (reply, answered) = async_channel::bounded(1);
         let ask = ClientRequest::AllocResourceUsage { alloc, task: None };
-        self.node.try_send(RpcCall { ask, reply }).unwrap_or_default();
+        // when the queue is full, the caller sees that no answer comes
+        let _ = self.node.try_send(RpcCall { ask, reply });
         answered
     }
 
@@ -299,6 +319,33 @@ impl HttpService {
             seed: self.seed.fetch_add(1, Ordering::Relaxed),
         };
         route(request, &context, state)
+    }
+
+    /// What reads a whole list to choose from it, on a thread of its own. Most take microseconds: when there are many, they wait
+    /// for each other, but no more than a bounded number.
+    async fn search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let Some(waiting) = self.waiting_searches.try_acquire_arc() else {
+            let message = "too many filtered lists are being worked out: try again in a second";
+            return Err(Refusal::new(RefusalKind::Busy, message));
+        };
+        let found = async {
+            let place = self.searches.acquire_arc().await;
+            let done = executor::unblock(move || {
+                let done = work();
+                drop((place, waiting));
+                done
+            });
+            Ok(done.await)
+        };
+        or(found, async {
+            Timer::after(CALL_TIMEOUT).await;
+            let message = "no answer within 30 seconds: ask for less, or again when there is less to do";
+            Err(Refusal::new(RefusalKind::Unavailable, message))
+        })
+        .await
     }
 
     /// On a thread of its own. Its permit is held until the work ends, even if the caller gives up earlier.

@@ -2,7 +2,7 @@
 
 use ::io::executor;
 use ::io::http::Bytes;
-use ::io::monitor::{Monitor, Subscription};
+use ::io::monitor::{Monitor, MonitorSubscription};
 use api::monitor::MonitorRequest;
 use api::presentation::data_frame;
 use api::response::Response;
@@ -12,7 +12,7 @@ use smol::future::or;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A reader that has nothing to get is shown that the log lives, and one that left is noticed.
+/// How often a reader without lines gets a heartbeat; a reader that has left is noticed by it.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
 /// At most this many chunks are queued for a slow reader outside the monitor.
 const CHUNKS: usize = 4;
@@ -31,7 +31,7 @@ pub fn log(
 }
 
 /// Until the reader leaves.
-async fn pump(subscription: Subscription, sender: Sender<Bytes>, plain: bool) {
+async fn pump(subscription: MonitorSubscription, sender: Sender<Bytes>, plain: bool) {
     loop {
         let line = or(async { subscription.lines.recv().await.ok() }, async {
             Timer::after(HEARTBEAT_EVERY).await;
@@ -52,7 +52,7 @@ async fn pump(subscription: Subscription, sender: Sender<Bytes>, plain: bool) {
 }
 
 /// False when the reader has left.
-async fn report_lost(subscription: &Subscription, sender: &Sender<Bytes>, plain: bool) -> bool {
+async fn report_lost(subscription: &MonitorSubscription, sender: &Sender<Bytes>, plain: bool) -> bool {
     let lost = subscription.take_dropped();
     if lost == 0 {
         return true;

@@ -8,7 +8,7 @@ mod reads;
 use super::blocking_queries::BlockingQueries;
 use super::*;
 use ::io::client_rpc::GrantRequest;
-use ::io::http::{self, GRACE, HEAD_TIMEOUT, Limits, Settings};
+use ::io::http::{self, GRACE, HEAD_TIMEOUT, HttpLimits, HttpSettings};
 use api::agent::{AgentInfo, ClientReport};
 use api::request::MAX_BODY_BYTES;
 use client::effects::Grant;
@@ -46,7 +46,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(name: &str, limits: Limits) -> Server {
+    fn start(name: &str, limits: HttpLimits) -> Server {
         let region = Region::default();
         let executor = Arc::new(smol::Executor::new());
         let (calls_of_server, asks) = async_channel::bounded(1);
@@ -85,7 +85,7 @@ impl Server {
             monitor: Arc::default(),
             machine: Arc::new(HostStatsCollector::new(alloc_dir.clone())),
         }));
-        let settings = Arc::new(Settings {
+        let settings = Arc::new(HttpSettings {
             response_headers: Published::new(vec![
                 ("X-Extra".into(), "yes".into()),
                 ("bad\n".into(), "left out".into()),
@@ -176,7 +176,7 @@ impl Server {
         let answer = async {
             while let Ok(question) = self.questions.recv().await {
                 let grant = Grant::Files { ended: over.load(Ordering::Relaxed) };
-                question.reply.send(Ok(grant)).await.unwrap_or_default();
+                let _ = question.reply.send(Ok(grant)).await;
             }
         };
         std::thread::scope(|scope| {
@@ -238,7 +238,7 @@ fn read_until(socket: &mut Socket, done: impl Fn(&str) -> bool) -> String {
 
 #[test]
 fn requests_are_answered_with_the_agents_headers() {
-    let mut server = Server::start("plain", Limits::default());
+    let mut server = Server::start("plain", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let answer = server.get("/v1/jobs?pretty");
     assert_eq!(status(&answer), "200");
@@ -252,7 +252,7 @@ fn requests_are_answered_with_the_agents_headers() {
 
 #[test]
 fn long_bodies_and_heads_are_refused() {
-    let server = Server::start("long", Limits::default());
+    let server = Server::start("long", HttpLimits::default());
     let sent = server.ask(&put("/v1/jobs", &"a".repeat(MAX_BODY_BYTES + 1)));
     assert_eq!(status(&sent), "413", "told after it was sent");
     let announced = format!(
@@ -270,7 +270,7 @@ fn long_bodies_and_heads_are_refused() {
 
 #[test]
 fn a_body_without_a_length_is_cut_off_at_the_limit() {
-    let server = Server::start("chunked", Limits::default());
+    let server = Server::start("chunked", HttpLimits::default());
     let mut socket = server.send("PUT /v1/jobs HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     let chunk = format!("10000\r\n{}\r\n", "a".repeat(0x10000));
     for _ in 0..=MAX_BODY_BYTES / 0x10000 {
@@ -283,7 +283,7 @@ fn a_body_without_a_length_is_cut_off_at_the_limit() {
 
 #[test]
 fn connections_are_bounded() {
-    let server = Server::start("bounded", Limits { connections: 1, per_address: 0 });
+    let server = Server::start("bounded", HttpLimits { connections: 1, per_address: 0 });
     let mut first = server.send("GET /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\n");
     let answered = read_until(&mut first, |a| a.ends_with("[]"));
     assert_eq!(status(&answered), "200");
@@ -297,7 +297,7 @@ fn connections_are_bounded() {
 
 #[test]
 fn a_slow_head_is_not_waited_for() {
-    let server = Server::start("slow", Limits::default());
+    let server = Server::start("slow", HttpLimits::default());
     let began = Instant::now();
     let mut socket = server.send("GET /v1/jobs HTTP/1.1\r\nHost:");
     let mut rest = Vec::new();
@@ -308,7 +308,7 @@ fn a_slow_head_is_not_waited_for() {
 
 #[test]
 fn a_blocking_query_is_woken_by_its_change_only() {
-    let mut server = Server::start("blocking", Limits::default());
+    let mut server = Server::start("blocking", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let mut socket = server.send(&get("/v1/job/web?index=1&wait=60s"));
     let began = Instant::now();
@@ -330,7 +330,7 @@ fn a_blocking_query_is_woken_by_its_change_only() {
 
 #[test]
 fn a_caller_that_leaves_gives_its_place_up() {
-    let mut server = Server::start("leaving", Limits::default());
+    let mut server = Server::start("leaving", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let socket = server.send(&get("/v1/jobs?index=1"));
     while server.service.blocking_queries.blocked() == 0 {
@@ -349,7 +349,7 @@ const JOB: &str = r#"{"Job":{"ID":"a","Name":"a","Type":"batch","TaskGroups":[{"
 
 #[test]
 fn writes_go_to_the_servers_and_come_back() {
-    let server = Server::start("writes", Limits::default());
+    let server = Server::start("writes", HttpLimits::default());
     let mut socket = server.send(&put("/v1/jobs", JOB));
     let ServerCall::Write(action, reply) = smol::block_on(server.asks.recv()).unwrap() else {
         panic!("no write");
@@ -362,7 +362,7 @@ fn writes_go_to_the_servers_and_come_back() {
 
 #[test]
 fn a_full_queue_and_a_silent_server_are_told() {
-    let server = Server::start("full", Limits::default());
+    let server = Server::start("full", HttpLimits::default());
     let mut first = server.send(&put("/v1/jobs", JOB));
     while server.asks.is_empty() {
         std::thread::yield_now();
@@ -380,7 +380,7 @@ fn a_full_queue_and_a_silent_server_are_told() {
 
 #[test]
 fn logs_come_as_bytes_or_frames() {
-    let mut server = Server::start("logs", Limits::default());
+    let mut server = Server::start("logs", HttpLimits::default());
     server.place_web();
     server.granting(&AtomicBool::new(true), || logs_in_both_forms(&server));
 }
@@ -406,7 +406,7 @@ fn logs_in_both_forms(server: &Server) {
 
 #[test]
 fn a_follower_gets_what_comes_until_the_allocation_has_ended() {
-    let mut server = Server::start("follow", Limits::default());
+    let mut server = Server::start("follow", HttpLimits::default());
     server.place_web();
     let over = AtomicBool::new(false);
     server.granting(&over, || follow_to_the_end(&server, &over));
@@ -431,7 +431,7 @@ fn follow_to_the_end(server: &Server, over: &AtomicBool) {
 
 #[test]
 fn a_stop_ends_idle_connections_and_sleeping_queries() {
-    let mut server = Server::start("stop", Limits::default());
+    let mut server = Server::start("stop", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let mut blocked = server.send(&get("/v1/jobs?index=1&wait=60s"));
     while server.service.blocking_queries.blocked() == 0 {

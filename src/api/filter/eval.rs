@@ -4,7 +4,7 @@
 //! whatever would be inside of a `null`. Other paths that lead nowhere are errors.
 
 use super::OmitEmpty;
-use super::grammar::{Expr, Names, Test};
+use super::grammar::{FilterExpr, Names, Test};
 use super::literal;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// How many parts of an expression are looked at for one object: `any` within `any` multiplies.
 const MAX_STEPS: usize = 10_000;
 
-pub fn matches(expr: &Expr, object: &Value, omit_empty: &OmitEmpty) -> Result<bool, String> {
+pub fn matches(expr: &FilterExpr, object: &Value, omit_empty: &OmitEmpty) -> Result<bool, String> {
     let zeros = Zeros { text: "".into(), number: 0.into(), flag: false.into(), null: Value::Null };
     Scope { object, omit_empty, zeros: &zeros, names: Vec::new(), steps: 0 }.holds(expr)
 }
@@ -40,7 +40,7 @@ enum Named<'v> {
 }
 
 impl<'v> Scope<'v> {
-    fn holds(&mut self, expr: &'v Expr) -> Result<bool, String> {
+    fn holds(&mut self, expr: &'v FilterExpr) -> Result<bool, String> {
         self.steps += 1;
         if self.steps > MAX_STEPS {
             return Err(format!(
@@ -48,19 +48,19 @@ impl<'v> Scope<'v> {
             ));
         }
         match expr {
-            Expr::Or(terms) => self.first_that_is(terms, true),
-            Expr::And(terms) => self.first_that_is(terms, false),
-            Expr::Not(inner) => Ok(!self.holds(inner)?),
-            Expr::Match { path, test, negated } => {
+            FilterExpr::Or(terms) => self.first_that_is(terms, true),
+            FilterExpr::And(terms) => self.first_that_is(terms, false),
+            FilterExpr::Not(inner) => Ok(!self.holds(inner)?),
+            FilterExpr::Match { path, test, negated } => {
                 let value = self.find(path)?;
                 Ok(test.holds(value.as_deref(), path)? != *negated)
             }
-            Expr::Each { all, path, names, inner } => self.each(*all, path, names, inner),
+            FilterExpr::Each { all, path, names, inner } => self.each(*all, path, names, inner),
         }
     }
 
     /// Terms after the one that decides are not looked at.
-    fn first_that_is(&mut self, terms: &'v [Expr], deciding: bool) -> Result<bool, String> {
+    fn first_that_is(&mut self, terms: &'v [FilterExpr], deciding: bool) -> Result<bool, String> {
         for term in terms {
             if self.holds(term)? == deciding {
                 return Ok(deciding);
@@ -100,7 +100,7 @@ impl<'v> Scope<'v> {
         all: bool,
         path: &'v [String],
         names: &'v Names,
-        inner: &'v Expr,
+        inner: &'v FilterExpr,
     ) -> Result<bool, String> {
         let (of_map, elements): (bool, Vec<(Value, &'v Value)>) = match self.find(path)? {
             None | Some(Cow::Borrowed(Value::Null)) => return Ok(all),

@@ -13,12 +13,12 @@ use winnow::stream::{LocatingSlice, Location, Stateful};
 use winnow::token::{one_of, take_till, take_while};
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Expr {
-    Or(Vec<Expr>),
-    And(Vec<Expr>),
-    Not(Box<Expr>),
+pub enum FilterExpr {
+    Or(Vec<FilterExpr>),
+    And(Vec<FilterExpr>),
+    Not(Box<FilterExpr>),
     Match { path: Vec<String>, test: Test, negated: bool },
-    Each { all: bool, path: Vec<String>, names: Names, inner: Box<Expr> },
+    Each { all: bool, path: Vec<String>, names: Names, inner: Box<FilterExpr> },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -52,15 +52,15 @@ impl PartialEq for Pattern {
     }
 }
 
-impl Expr {
+impl FilterExpr {
     /// Whether a path in it begins with this name.
     pub fn names(&self, name: &str) -> bool {
         let begins = |path: &[String]| path.first().is_some_and(|head| head == name);
         match self {
-            Expr::Or(terms) | Expr::And(terms) => terms.iter().any(|term| term.names(name)),
-            Expr::Not(inner) => inner.names(name),
-            Expr::Match { path, .. } => begins(path),
-            Expr::Each { path, inner, .. } => begins(path) || inner.names(name),
+            FilterExpr::Or(terms) | FilterExpr::And(terms) => terms.iter().any(|term| term.names(name)),
+            FilterExpr::Not(inner) => inner.names(name),
+            FilterExpr::Match { path, .. } => begins(path),
+            FilterExpr::Each { path, inner, .. } => begins(path) || inner.names(name),
         }
     }
 }
@@ -86,7 +86,7 @@ type Parsed<T> = Result<T, EmptyError>;
 const OPERATOR: &str =
     "an operator (==, !=, contains, in, matches, is empty, is nil, or their opposites with not)";
 
-pub fn parse(text: &str) -> Result<Expr, String> {
+pub fn parse(text: &str) -> Result<FilterExpr, String> {
     let mut input = Stateful { input: LocatingSlice::new(text), state: Progress::default() };
     let end = expecting("\"and\", \"or\" or the end", eof);
     let parsed = delimited(space0, disjunction, (space0, end)).parse_next(&mut input);
@@ -107,7 +107,7 @@ fn character(text: &str, byte: usize) -> usize {
     text[..byte].chars().count() + 1
 }
 
-fn disjunction(input: &mut Input<'_>) -> Parsed<Expr> {
+fn disjunction(input: &mut Input<'_>) -> Parsed<FilterExpr> {
     let mut terms = Vec::new();
     loop {
         // What begins with `any` or `all` goes to its brace: nothing joins it on the right.
@@ -122,18 +122,18 @@ fn disjunction(input: &mut Input<'_>) -> Parsed<Expr> {
             break;
         }
     }
-    Ok(joined(terms, Expr::Or))
+    Ok(joined(terms, FilterExpr::Or))
 }
 
-fn conjunction(input: &mut Input<'_>) -> Parsed<Expr> {
+fn conjunction(input: &mut Input<'_>) -> Parsed<FilterExpr> {
     let mut terms = vec![negation(input)?];
     while opt((space, "and", space)).parse_next(input)?.is_some() {
         terms.push(negation(input)?);
     }
-    Ok(joined(terms, Expr::And))
+    Ok(joined(terms, FilterExpr::And))
 }
 
-fn joined(mut terms: Vec<Expr>, join: fn(Vec<Expr>) -> Expr) -> Expr {
+fn joined(mut terms: Vec<FilterExpr>, join: fn(Vec<FilterExpr>) -> FilterExpr) -> FilterExpr {
     match terms.pop() {
         Some(only) if terms.is_empty() => only,
         last => {
@@ -143,16 +143,16 @@ fn joined(mut terms: Vec<Expr>, join: fn(Vec<Expr>) -> Expr) -> Expr {
     }
 }
 
-fn negation(input: &mut Input<'_>) -> Parsed<Expr> {
+fn negation(input: &mut Input<'_>) -> Parsed<FilterExpr> {
     alt((
-        preceded(("not", space), nested(negation)).map(|inner| Expr::Not(Box::new(inner))),
+        preceded(("not", space), nested(negation)).map(|inner| FilterExpr::Not(Box::new(inner))),
         delimited(("(", space0), nested(disjunction), (space0, expecting("\")\"", ")"))),
         comparison,
     ))
     .parse_next(input)
 }
 
-fn each(input: &mut Input<'_>) -> Parsed<Expr> {
+fn each(input: &mut Input<'_>) -> Parsed<FilterExpr> {
     let all = alt(("any".value(false), "all".value(true)));
     let opened = (space0, expecting("\"{\"", "{"), space0);
     let closed = (space0, expecting("\"}\"", "}"));
@@ -163,7 +163,7 @@ fn each(input: &mut Input<'_>) -> Parsed<Expr> {
         delimited(opened, nested(disjunction), closed),
     )
         .parse_next(input)?;
-    Ok(Expr::Each { all, path, names, inner: Box::new(inner) })
+    Ok(FilterExpr::Each { all, path, names, inner: Box::new(inner) })
 }
 
 fn element_names(input: &mut Input<'_>) -> Parsed<Names> {
@@ -186,12 +186,16 @@ fn element_names(input: &mut Input<'_>) -> Parsed<Names> {
     Ok(names)
 }
 
-fn comparison(input: &mut Input<'_>) -> Parsed<Expr> {
+fn comparison(input: &mut Input<'_>) -> Parsed<FilterExpr> {
     let member_first = (selector, alt((value_test, bare_test)));
     let value_first = (value, delimited(space, opt_not, (operator("in"), space)), selector);
     alt((
-        member_first.map(|(path, (negated, test))| Expr::Match { path, test, negated }),
-        value_first.map(|(text, negated, path)| Expr::Match { path, test: Test::Contains(text), negated }),
+        member_first.map(|(path, (negated, test))| FilterExpr::Match { path, test, negated }),
+        value_first.map(|(text, negated, path)| FilterExpr::Match {
+            path,
+            test: Test::Contains(text),
+            negated,
+        }),
     ))
     .parse_next(input)
 }

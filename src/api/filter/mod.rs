@@ -10,7 +10,7 @@ pub mod literal;
 #[cfg(test)]
 mod tests;
 
-use grammar::Expr;
+use grammar::FilterExpr;
 use serde_json::Value;
 
 /// How long an expression may be, in bytes.
@@ -19,7 +19,7 @@ pub const MAX_BYTES: usize = 8 << 10;
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter {
-    expr: Expr,
+    expr: FilterExpr,
 }
 
 /// The members that a shape leaves out when they are zero. A filter sees them all the same.

@@ -26,7 +26,7 @@ use wire::resource_usage::AllocResourceUsage;
 
 /// What a request for metrics found, before the machine is looked at.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Metrics {
+pub struct MetricsReport {
     gauges: Vec<(String, Labels, f64)>,
     counters: Vec<(String, Series)>,
     samples: Vec<(String, Sample)>,
@@ -89,7 +89,7 @@ pub struct DiskMetrics {
 
 pub(super) fn collect(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let ctx = call.ctx;
-    let mut metrics = Metrics {
+    let mut metrics = MetricsReport {
         gauges: vec![],
         counters: vec![],
         samples: vec![],
@@ -165,7 +165,7 @@ fn job_labels(key: &JobKey, parent: &str) -> Labels {
     labels
 }
 
-impl Metrics {
+impl MetricsReport {
     fn add(&mut self, measured: &MetricsSnapshot, labels: &Labels) {
         for (name, value) in &measured.gauges {
             self.gauge(name, labels, *value as f64);

@@ -6,7 +6,7 @@
 use crate::agent::ClientReport;
 use crate::consistency::NO_LEADER;
 use crate::host::HostRequest;
-use crate::monitor::{LogLevel, MonitorRequest};
+use crate::monitor::{MonitorLevel, MonitorRequest};
 use crate::response::Response;
 use crate::shape::agent::{AgentHealthShape, MembersShape, RoleHealth, SelfShape};
 use crate::{Call, RequestContext, RouteOutcome};
@@ -117,7 +117,7 @@ pub fn monitor(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     }
     only_this_agent(call)?;
     let level = match q.text("log_level").filter(|l| !l.is_empty()) {
-        None => LogLevel::Info,
+        None => MonitorLevel::Info,
         Some(text) => level(text).ok_or_else(|| Response::text(400, format!("Unknown log level: {text}")))?,
     };
     Ok(RouteOutcome::Monitor(MonitorRequest {
@@ -127,13 +127,13 @@ pub fn monitor(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     }))
 }
 
-fn level(text: &str) -> Option<LogLevel> {
+fn level(text: &str) -> Option<MonitorLevel> {
     Some(match text.to_ascii_uppercase().as_str() {
-        "ERROR" | "ERR" => LogLevel::Error,
-        "WARN" => LogLevel::Warn,
-        "INFO" => LogLevel::Info,
-        "DEBUG" => LogLevel::Debug,
-        "TRACE" => LogLevel::Trace,
+        "ERROR" | "ERR" => MonitorLevel::Error,
+        "WARN" => MonitorLevel::Warn,
+        "INFO" => MonitorLevel::Info,
+        "DEBUG" => MonitorLevel::Debug,
+        "TRACE" => MonitorLevel::Trace,
         _ => return None,
     })
 }

@@ -9,7 +9,7 @@ use crate::{Call, RouteOutcome, json};
 use model::alloc::Allocation;
 use model::id::{AllocId, NodeId};
 use serde_json::Value;
-use wire::client_rpc::{ClientRequest, LogStream, Position, RestartScope};
+use wire::client_rpc::{ClientRequest, LogStream, ReadOffset, RestartScope};
 
 /// Ways to look at an allocation's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub fn files(call: &Call<'_>, how: FilesRequest, id: &str) -> Result<RouteOutcom
         (None, FilesRequest::List) => "/".to_string(),
         (None, _) => return Err(bad("must provide a file name")),
     };
-    let whole = Position::FromStart(0);
+    let whole = ReadOffset::FromStart(0);
     let (ask, form) = match how {
         FilesRequest::List => (ClientRequest::List { alloc, path }, Form::Json),
         FilesRequest::Stat => (ClientRequest::Stat { alloc, path }, Form::Json),
@@ -200,12 +200,12 @@ pub fn alloc_id(id: &str) -> Result<AllocId, Response> {
 }
 
 /// `origin` and `offset`.
-fn position(call: &Call<'_>) -> Result<Position, Response> {
+fn position(call: &Call<'_>) -> Result<ReadOffset, Response> {
     let offset = call.query.integer("offset")?.unwrap_or(0);
     let offset = u64::try_from(offset).map_err(|_| bad("offset must not be negative"))?;
     match call.query.text("origin") {
-        None | Some("" | "start") => Ok(Position::FromStart(offset)),
-        Some("end") => Ok(Position::FromEnd(offset)),
+        None | Some("" | "start") => Ok(ReadOffset::FromStart(offset)),
+        Some("end") => Ok(ReadOffset::FromEnd(offset)),
         Some(_) => Err(bad("origin must be start or end")),
     }
 }

@@ -5,7 +5,7 @@
 use crate::response::Response;
 use crate::shape::operator::{ConfiguredShape, SchedulerShape};
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
-use model::scheduling::{Algorithm, Preemption, SchedulerSettings};
+use model::scheduling::{Algorithm, PreemptionConfig, SchedulerSettings};
 use model::validate::multi_warning;
 use serde_json::{Map, Value};
 use wire::request::{WriteReply, WriteRequest};
@@ -59,7 +59,7 @@ fn settings(body: &Map<String, Value>) -> Result<SchedulerSettings, Response> {
         memory_oversubscription: json::flag(body, "MemoryOversubscriptionEnabled")?,
         reject_job_registration: json::flag(body, "RejectJobRegistration")?,
         pause_eval_broker: json::flag(body, "PauseEvalBroker")?,
-        preemption: Preemption {
+        preemption: PreemptionConfig {
             system: json::flag(preemption, "SystemSchedulerEnabled")?,
             sysbatch: json::flag(preemption, "SysBatchSchedulerEnabled")?,
             batch: json::flag(preemption, "BatchSchedulerEnabled")?,

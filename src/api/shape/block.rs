@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: any single block. What is not written as it is kept stands in the shapes of jobs, groups and tasks.
 
-use model::schema::{BlockMap, Fields, Kind, Member, Shape, View};
+use model::schema::{BlockMap, FieldView, Fields, Member, Shape, ValueKind};
 use model::value::Value;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -45,28 +45,28 @@ fn is_ignored(member: &Member) -> bool {
 
 struct ViewShape<'a> {
     member: &'static Member,
-    view: View<'a>,
+    view: FieldView<'a>,
 }
 
 impl Serialize for ViewShape<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match self.view {
-            View::Text(text) => s.serialize_str(text),
-            View::Int(number) => s.serialize_i64(number),
-            View::Bool(flag) => s.serialize_bool(flag),
-            View::Span(span) => s.serialize_i64(span.as_nanos()),
-            View::Texts(texts) if !texts.is_empty() => texts.serialize(s),
-            View::TextMap(map) if !map.is_empty() => map.serialize(s),
-            View::Free(map) if !map.is_empty() => free(map).serialize(s),
-            View::Block(block) => BlockShape::new(block).serialize(s),
-            View::Blocks(list) if list.count() > 0 => {
+            FieldView::Text(text) => s.serialize_str(text),
+            FieldView::Int(number) => s.serialize_i64(number),
+            FieldView::Bool(flag) => s.serialize_bool(flag),
+            FieldView::Span(span) => s.serialize_i64(span.as_nanos()),
+            FieldView::Texts(texts) if !texts.is_empty() => texts.serialize(s),
+            FieldView::TextMap(map) if !map.is_empty() => map.serialize(s),
+            FieldView::Free(map) if !map.is_empty() => free(map).serialize(s),
+            FieldView::Block(block) => BlockShape::new(block).serialize(s),
+            FieldView::Blocks(list) if list.count() > 0 => {
                 let mut seq = s.serialize_seq(Some(list.count()))?;
                 for block in (0..list.count()).filter_map(|i| list.at(i)) {
                     seq.serialize_element(&BlockShape::new(block))?;
                 }
                 seq.end()
             }
-            View::ByLabel(map) if !map.labels().is_empty() => Labelled(map).serialize(s),
+            FieldView::ByLabel(map) if !map.labels().is_empty() => Labelled(map).serialize(s),
             _ => nothing(self.member, s),
         }
     }
@@ -76,11 +76,13 @@ impl Serialize for ViewShape<'_> {
 fn nothing<S: Serializer>(member: &Member, s: S) -> Result<S::Ok, S::Error> {
     match member.shape {
         Shape::Value(kind) if member.zero_for_none => match kind {
-            Kind::Text => s.serialize_str(""),
-            Kind::Int | Kind::Span => s.serialize_i64(0),
-            Kind::Bool => s.serialize_bool(false),
-            Kind::Texts => s.serialize_seq(Some(0))?.end(),
-            Kind::TextMap | Kind::TextsMap | Kind::Free | Kind::Opaque => s.serialize_unit(),
+            ValueKind::Text => s.serialize_str(""),
+            ValueKind::Int | ValueKind::Span => s.serialize_i64(0),
+            ValueKind::Bool => s.serialize_bool(false),
+            ValueKind::Texts => s.serialize_seq(Some(0))?.end(),
+            ValueKind::TextMap | ValueKind::TextsMap | ValueKind::Free | ValueKind::Opaque => {
+                s.serialize_unit()
+            }
         },
         _ => s.serialize_unit(),
     }

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::family::Children;
-use model::family::dispatch::Dispatch;
+use model::dispatch::Dispatch;
+use model::job_summary::Children;
 use serde::Serialize;
 
 pub fn payload_text(dispatch: &Dispatch) -> Option<String> {

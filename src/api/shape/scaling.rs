@@ -2,7 +2,7 @@
 
 use super::block::{self, FreeForm};
 use model::job::{JobSpec, Task, TaskGroup};
-use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, Target};
+use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingTarget, ScalingType};
 use model::value::Value;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ pub struct TargetShape<'a> {
 }
 
 impl<'a> TargetShape<'a> {
-    fn of(target: Target<'a>) -> Self {
-        let Target { namespace, job, group, task, kind: _ } = target;
+    fn of(target: ScalingTarget<'a>) -> Self {
+        let ScalingTarget { namespace, job, group, task, kind: _ } = target;
         TargetShape { namespace, job, group, task }
     }
 }
@@ -92,7 +92,7 @@ impl<'a> PolicyShape<'a> {
         (!task.scaling.is_empty()).then(|| shapes.collect())
     }
 
-    fn of(target: Target<'a>, scaling: &'a Scaling) -> Self {
+    fn of(target: ScalingTarget<'a>, scaling: &'a Scaling) -> Self {
         PolicyShape {
             id: target.id().to_string(),
             kind: target.kind.as_str(),
@@ -107,8 +107,8 @@ impl<'a> PolicyShape<'a> {
     }
 }
 
-fn target<'a>(job: &'a JobSpec, group: &'a TaskGroup, task: &'a str, kind: ScalingType) -> Target<'a> {
-    Target { namespace: &job.namespace, job: &job.id, group: &group.name, task, kind }
+fn target<'a>(job: &'a JobSpec, group: &'a TaskGroup, task: &'a str, kind: ScalingType) -> ScalingTarget<'a> {
+    ScalingTarget { namespace: &job.namespace, job: &job.id, group: &group.name, task, kind }
 }
 
 #[derive(Serialize)]

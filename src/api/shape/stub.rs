@@ -3,7 +3,8 @@
 //!
 //! Refuses to know: pages. Invariant: it writes what serde writes of `JobStub` (a test compares them).
 
-use model::job::{GroupSummary, Job};
+use model::job::Job;
+use model::job_summary::GroupSummary;
 use state::job_headers::JobHeader;
 use std::io::Write;
 
@@ -92,8 +93,7 @@ fn flag(out: &mut Vec<u8>, before: &str, value: bool) {
 
 fn number(out: &mut Vec<u8>, before: &str, value: impl std::fmt::Display) {
     piece(out, before);
-    // a vector takes all
-    write!(out, "{value}").unwrap_or_default();
+    write!(out, "{value}").expect("a vector takes all");
 }
 
 /// A text in quotes. Nearly none has anything to escape; what has is left to serde.
@@ -104,7 +104,7 @@ fn member(out: &mut Vec<u8>, before: &str, text: &str) {
         piece(out, text);
         piece(out, "\"");
     } else {
-        serde_json::to_writer(out, text).unwrap_or_default();
+        serde_json::to_writer(out, text).expect("a vector takes all");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::presentation::Form;
 use state::samples::alloc_id;
-use wire::client_rpc::{LogStream, Position, RestartScope};
+use wire::client_rpc::{LogStream, ReadOffset, RestartScope};
 
 /// What a request asks of the node, or why it does not.
 fn asked(world: &World, method: Method, target: &str, body: &str) -> Result<ClientRequest, String> {
@@ -27,7 +27,7 @@ fn logs_are_checked_before_the_first_byte() {
         assert_eq!(asked(&world, Method::Get, &target, ""), Err(error.to_string()), "{target}");
     }
     let target = format!("{path}?task=t&type=stderr&follow=true&origin=end&offset=5");
-    let from = Position::FromEnd(5);
+    let from = ReadOffset::FromEnd(5);
     let ask =
         ClientRequest::Logs { alloc: id, task: "t".into(), stream: LogStream::Stderr, from, follow: true };
     assert_eq!(
@@ -44,7 +44,7 @@ fn files_are_named_by_path_and_read_from_a_position() {
     let alloc = alloc_id(1);
     let path = || "a/b".to_string();
     let file = |from, limit, follow| Ok(ClientRequest::File { alloc, path: path(), from, limit, follow });
-    let start = Position::FromStart;
+    let start = ReadOffset::FromStart;
     for (target, expected) in [
         ("ls/ID", Ok(ClientRequest::List { alloc, path: "/".into() })),
         ("ls/ID?path=a/b", Ok(ClientRequest::List { alloc, path: path() })),
@@ -56,7 +56,7 @@ fn files_are_named_by_path_and_read_from_a_position() {
         ("readat/ID?path=a/b&offset=3&limit=4", file(start(3), Some(4), false)),
         ("readat/ID?path=a/b&limit=-1", file(start(0), None, false)),
         ("readat/ID?path=a/b&offset=-1", Err("400 offset must not be negative")),
-        ("stream/ID?path=a/b&origin=end&offset=9", file(Position::FromEnd(9), None, true)),
+        ("stream/ID?path=a/b&origin=end&offset=9", file(ReadOffset::FromEnd(9), None, true)),
         ("stream/ID?path=a/b&follow=false", file(start(0), None, false)),
         ("stream/ID?path=a/b&origin=middle", Err("400 origin must be start or end")),
     ] {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::events::Subscription;
 use crate::metrics::{CpuMetrics, PrefixFilter};
-use crate::monitor::{LogLevel, MonitorRequest};
+use crate::monitor::{MonitorLevel, MonitorRequest};
 use model::job::JobSpec;
 use state::apply::ApplyResult as Applied;
 use wire::metrics::MetricsSnapshot;
@@ -138,9 +138,9 @@ fn subscriptions_and_logs_that_make_no_sense_are_refused() {
         let why = world.monitor(&format!("/v1/agent/monitor?{target}")).unwrap_err();
         assert!(why.starts_with(refusal), "{why}");
     }
-    let whole = MonitorRequest { level: LogLevel::Debug, json: true, plain: true };
+    let whole = MonitorRequest { level: MonitorLevel::Debug, json: true, plain: true };
     assert_eq!(world.monitor("/v1/agent/monitor?log_level=debug&log_json=true&plain=true"), Ok(whole));
-    let plain = MonitorRequest { level: LogLevel::Info, json: false, plain: false };
+    let plain = MonitorRequest { level: MonitorLevel::Info, json: false, plain: false };
     let own = format!("/v1/agent/monitor?node_id={}", node_id(1));
     assert_eq!(world.monitor(&own), Ok(plain));
     assert_eq!(world.monitor("/v1/agent/monitor?server_id=edge-1.eu"), Ok(plain));

@@ -2,7 +2,7 @@
 
 use super::*;
 use model::pool::NodePoolSpec;
-use model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerSettings};
+use model::scheduling::{Algorithm, PoolScheduling, PreemptionConfig, SchedulerSettings};
 use serde_json::json;
 use state::samples::{info, node_pool};
 use wire::request::WriteReply;
@@ -25,7 +25,7 @@ fn the_schedulers_configuration_is_read_and_wanted() {
         memory_oversubscription: true,
         reject_job_registration: true,
         pause_eval_broker: true,
-        preemption: Preemption::default(),
+        preemption: PreemptionConfig::default(),
     };
     for (target, cas) in [("", None), ("?cas=7", Some(7)), ("?cas=0", Some(0))] {
         for method in [Method::Put, Method::Post] {

@@ -3,7 +3,7 @@
 use crate::Run;
 use crate::error::{CommandError, CommandResult};
 use crate::session::Session;
-use ::io::keeper::{self, Options};
+use ::io::keeper::{self, KeeperOptions};
 use ::io::keeper_cli;
 use argh::{ArgsInfo, FromArgs};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub struct KeeperStop {
 impl Run for KeeperRun {
     fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
         let data_dir = PathBuf::from(self.data_dir);
-        told(keeper::run(Options { data_dir, dev_fd: self.dev_fd, listen_fd: self.listen_fd }))
+        told(keeper::run(KeeperOptions { data_dir, dev_fd: self.dev_fd, listen_fd: self.listen_fd }))
     }
 }
 

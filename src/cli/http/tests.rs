@@ -14,7 +14,7 @@ fn paths_and_queries_are_encoded() {
         namespace: "n s".to_string(),
         ..Settings::default()
     };
-    let client = Client::new(&settings);
+    let client = HttpClient::new(&settings);
     let request = client.request("GET", "/v1/jobs", &[("prefix", "x&y"), ("namespace", "*")]);
     let uri = request.uri_ref().map(ToString::to_string);
     assert_eq!(uri.as_deref(), Some("http://a:1/v1/jobs?prefix=x%26y&namespace=%2A&region=r"));
@@ -24,7 +24,7 @@ fn paths_and_queries_are_encoded() {
 fn urls_take_region_and_namespace() {
     let settings =
         Settings { address: "http://a:1".to_string(), namespace: "n s".to_string(), ..Settings::default() };
-    let client = Client::new(&settings);
+    let client = HttpClient::new(&settings);
     for (target, url) in [
         ("/v1/jobs", "http://a:1/v1/jobs?namespace=n%20s"),
         ("v1/jobs?prefix=x", "http://a:1/v1/jobs?prefix=x&namespace=n%20s"),
@@ -52,7 +52,7 @@ fn exchange(answer: &'static str) -> (String, Result<Came, RequestError>) {
         socket.write_all(answer.as_bytes()).unwrap();
         String::from_utf8(said).unwrap()
     });
-    let client = Client::new(&Settings::default());
+    let client = HttpClient::new(&Settings::default());
     let came = client.raw("BREW", &url, &[], Some(b"hello".to_vec())).and_then(|mut answer| {
         let mut body = vec![];
         answer.body.read_to_end(&mut body).map_err(|e| failed(e.to_string()))?;
@@ -100,7 +100,7 @@ fn what_breaks_off_or_is_no_answer_is_told() {
 
 #[test]
 fn what_would_become_two_requests_is_not_sent() {
-    let client = Client::new(&Settings::default());
+    let client = HttpClient::new(&Settings::default());
     let sent = |url: &str, name: &str, value: &str| {
         let headers = [(name.to_string(), value.to_string())];
         match client.raw("GET", url, &headers, None) {

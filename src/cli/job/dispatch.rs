@@ -13,7 +13,7 @@ use agent::config::files::os_error;
 use argh::{ArgsInfo, FromArgs};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::family::dispatch::MAX_PAYLOAD_BYTES;
+use model::dispatch::MAX_PAYLOAD_BYTES;
 use serde_json::{Map, Value, json};
 use std::io::Read;
 use std::process::ExitCode;
@@ -94,7 +94,7 @@ impl Run for JobDispatch {
     }
 }
 
-/// However long that takes; what found no room may still find some.
+/// Waits without a limit: an allocation that is blocked may still be placed.
 fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> CommandResult<ExitCode> {
     let (target, mut after) = (path("job", id), 0);
     let job: Job = loop {
@@ -106,7 +106,7 @@ fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> CommandResul
         after = index;
     };
     let mut allocs: Vec<Alloc> = session.client.get(&format!("{target}/allocations"), home)?;
-    // of each name the last one counts: what failed was maybe made good
+    // the last allocation of each name counts: an earlier one may have failed and been replaced
     allocs.sort_by(|a, b| (&a.name, a.create_index).cmp(&(&b.name, b.create_index)));
     let is_last = |i: usize| allocs.get(i + 1).is_none_or(|next| next.name != allocs[i].name);
     let ends: Vec<&str> =

@@ -10,7 +10,7 @@ use crate::session::{Session, argument, job_state, namespace_query, path};
 use crate::shapes::{Job, JobStub, JobSummary, RegisterAnswer};
 use ::io::zones;
 use argh::{ArgsInfo, FromArgs};
-use model::family::Periodic;
+use model::periodic::Periodic;
 use model::time::Wall;
 use serde_json::Value;
 use std::process::ExitCode;

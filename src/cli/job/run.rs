@@ -41,6 +41,9 @@ pub struct JobRun {
     /// groups that exist keep their count
     #[argh(switch)]
     preserve_counts: bool,
+    /// taken with a warning: tasks get the resources that the file says
+    #[argh(switch)]
+    preserve_resources: bool,
     /// a variable as name=value; repeatable
     #[argh(option)]
     var: Vec<String>,
@@ -97,6 +100,9 @@ impl JobRun {
         }
         if self.preserve_counts {
             request["PreserveCounts"] = json!(true);
+        }
+        if self.preserve_resources {
+            request["PreserveResources"] = json!(true);
         }
         request
     }

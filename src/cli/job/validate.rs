@@ -67,8 +67,8 @@ impl Run for JobValidate {
 /// What a server would say of the job by itself, with the limits of a server that is not configured otherwise.
 fn alone(job: &Value) -> ValidateAnswer {
     match jobspec::read_job(job) {
-        Err(jobspec::Refused::Malformed(error)) => ValidateAnswer { error, ..ValidateAnswer::default() },
-        Err(jobspec::Refused::Invalid(errors) | jobspec::Refused::NotSupported(errors)) => {
+        Err(jobspec::RefusedJob::Malformed(error)) => ValidateAnswer { error, ..ValidateAnswer::default() },
+        Err(jobspec::RefusedJob::Invalid(errors) | jobspec::RefusedJob::NotSupported(errors)) => {
             ValidateAnswer { error: multi_error(&errors), ..ValidateAnswer::default() }
         }
         Ok((mut spec, flaws)) => {

@@ -217,7 +217,7 @@ fn ending(node: &Node, id: &str) -> String {
     }
 }
 
-/// What was told already.
+/// What has been printed so far.
 #[derive(Default)]
 struct DrainProgress {
     verbose: bool,
@@ -236,7 +236,7 @@ impl DrainProgress {
     fn update(&mut self, node: &Node, allocs: &[Alloc], now: i64) -> Vec<String> {
         let mut lines = Vec::new();
         for alloc in allocs {
-            // what was over before is no news
+            // an allocation that had ended before the watch began is not printed
             if !self.allocs.contains_key(&alloc.id) && is_terminal_client(&alloc.client_status) {
                 continue;
             }

@@ -101,7 +101,7 @@ pub fn show(
     session.out.text(&layout::key_values(&disk_rows(&host.alloc_dir_stats)))
 }
 
-/// One that ended meanwhile uses nothing.
+/// An allocation that has ended meanwhile is left out.
 fn used(session: &Session, allocs: &[Alloc]) -> Vec<Usage> {
     let running = allocs.iter().filter(|a| a.client_status == "running");
     let usage = |alloc: &Alloc| {
@@ -112,7 +112,7 @@ fn used(session: &Session, allocs: &[Alloc]) -> Vec<Usage> {
 }
 
 fn of_allocs(used: &[Usage], node: &Node) -> String {
-    // a sum of nothing begins below zero
+    // `sum` of no floats is -0.0, which would be shown
     let mhz = used.iter().fold(0.0, |sum, u| sum + u.cpu_stats.total_ticks);
     let rss = used.iter().map(|u| u.memory_stats.rss).sum();
     let memory = format!("{}/{}", layout::size(rss), layout::mib(node.node_resources.memory.memory_mb));

@@ -3,7 +3,7 @@
 //! Pure. Refuses to know which members drover has built: the agent says that.
 
 use crate::error::{CommandError, CommandResult};
-use agent::config::syntax::{self, Item, SyntaxNode, Value as Written};
+use agent::config::syntax::{self, ConfigValue, Item, SyntaxNode};
 use jobspec::nearest::nearest;
 use jobspec::{self, Diagnostic, Source};
 use serde_json::{Map, Value};
@@ -96,8 +96,8 @@ fn labelled<'a>(place: Source<'_>, items: &'a [Item]) -> Result<(&'a str, &'a [I
     let [block] = items else { return Err(wrong(items.get(1).map_or(0..0, |i| i.key_at.clone()))) };
     let named = block.key == "node_pool";
     match &block.node.value {
-        Written::Object(labels) if named && labels.len() == 1 => match &labels[0].node.value {
-            Written::Object(inner) => Ok((&labels[0].key, inner)),
+        ConfigValue::Object(labels) if named && labels.len() == 1 => match &labels[0].node.value {
+            ConfigValue::Object(inner) => Ok((&labels[0].key, inner)),
             _ => Err(wrong(labels[0].key_at.clone())),
         },
         _ => Err(wrong(block.key_at.clone())),
@@ -125,7 +125,7 @@ fn object(
         };
         let value = match (block, &item.node.value) {
             (None, _) => plain(&item.node),
-            (Some(keys), Written::Object(items)) => object(place, kind, keys, items)?,
+            (Some(keys), ConfigValue::Object(items)) => object(place, kind, keys, items)?,
             (Some(_), _) => {
                 let summary = format!("{name} must be a block");
                 return Err(Diagnostic::at(place, item.node.at.clone(), summary, ""));
@@ -138,12 +138,12 @@ fn object(
 
 fn plain(node: &SyntaxNode) -> Value {
     match &node.value {
-        Written::Text(text) => Value::from(text.as_str()),
-        Written::Number(digits) => Value::from(digits.as_str()),
-        Written::Bool(flag) => Value::from(*flag),
-        Written::Null => Value::Null,
-        Written::List(items) => Value::Array(items.iter().map(plain).collect()),
-        Written::Object(items) => {
+        ConfigValue::Text(text) => Value::from(text.as_str()),
+        ConfigValue::Number(digits) => Value::from(digits.as_str()),
+        ConfigValue::Bool(flag) => Value::from(*flag),
+        ConfigValue::Null => Value::Null,
+        ConfigValue::List(items) => Value::Array(items.iter().map(plain).collect()),
+        ConfigValue::Object(items) => {
             Value::Object(items.iter().map(|i| (i.key.clone(), plain(&i.node))).collect())
         }
     }

@@ -3,14 +3,14 @@
 use super::AllocRunner;
 use crate::events;
 use crate::health::{HealthCheckResult, HealthRules};
-use crate::task_runner::{Context, Dirty};
+use crate::task_runner::{Dirty, TurnContext};
 use model::alloc::DesiredStatus;
 use model::deployment::Verdict;
 use state::client_store::{HealthResult, Retention};
 
 impl AllocRunner {
     /// Checks health if there is no verdict yet. An allocation that is being stopped has none.
-    pub(crate) fn check_health(&mut self, ctx: &Context<'_>) {
+    pub(crate) fn check_health(&mut self, ctx: &TurnContext<'_>) {
         self.health_check_at = None;
         let assignment = &self.record.assignment;
         let Some(rules) = HealthRules::of(assignment).filter(|_| self.is_to_run()) else { return };

@@ -6,7 +6,7 @@ use crate::effects::Grant;
 use model::job::{JobType, RestartMode, Task, TaskAction};
 use model::resources::{Hook, Lifecycle};
 use model::time::Span;
-use wire::client_rpc::{ClientReply, ClientRequest, LogStream, Position, RestartScope};
+use wire::client_rpc::{ClientReply, ClientRequest, LogStream, ReadOffset, RestartScope};
 use wire::request::RefusalKind;
 
 const DONE: Grant = Grant::Answer(ClientReply::Done);
@@ -157,7 +157,7 @@ fn impossible_requests_are_refused() {
     w.pass(s(2));
     let other = alloc_id(9);
     let logs = |alloc, task: &str| {
-        let (task, stream, from) = (task.to_string(), LogStream::Stdout, Position::FromStart(0));
+        let (task, stream, from) = (task.to_string(), LogStream::Stdout, ReadOffset::FromStart(0));
         ClientRequest::Logs { alloc, task, stream, from, follow: false }
     };
     let unknown = format!("state for allocation {other} not found on client");

@@ -288,11 +288,11 @@ impl World {
         }));
     }
 
-    fn keep(&mut self, command: keeper::Command) {
+    fn keep(&mut self, command: keeper::KeeperCommand) {
         match command {
-            keeper::Command::List => self.welcome(),
-            keeper::Command::Start { run, spec } => self.start(run, &spec.label),
-            keeper::Command::Stop { run, signal, timeout } => {
+            keeper::KeeperCommand::List => self.welcome(),
+            keeper::KeeperCommand::Start { run, spec } => self.start(run, &spec.label),
+            keeper::KeeperCommand::Stop { run, signal, timeout } => {
                 self.trace.push(format!("stop {} {signal} {timeout}", self.name(run)));
                 let now = self.now;
                 let stubborn = self.stubborn.clone();
@@ -308,10 +308,10 @@ impl World {
                     self.end(run, ExitStatus::Signal(signal));
                 }
             }
-            keeper::Command::Signal { run, signal } => {
+            keeper::KeeperCommand::Signal { run, signal } => {
                 self.trace.push(format!("signal {} {signal}", self.name(run)));
             }
-            keeper::Command::Forget { run } => {
+            keeper::KeeperCommand::Forget { run } => {
                 self.trace.push(format!("forget {}", self.name(run)));
                 if let Some(process) = self.processes.iter_mut().find(|p| p.run == run) {
                     assert!(!matches!(process.state, RunState::Running { .. }), "forgot a living process");

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 use wire::client_rpc::{SessionInput, SessionOutput};
-use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunSpec};
+use wire::keeper::{Event, KeeperCommand, MAX_MESSAGE_BYTES, PROTOCOL, RunSpec};
 use wire::record;
 use wire::request::{Refusal, RefusalKind};
 
@@ -35,7 +35,7 @@ const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ends with either channel.
-pub struct Session {
+pub struct ExecSession {
     pub input: Sender<SessionInput>,
     pub output: Receiver<SessionOutput>,
 }
@@ -54,9 +54,9 @@ pub async fn start(
     run: RunId,
     spec: Box<RunSpec>,
     tty: bool,
-) -> Result<Session, Refusal> {
+) -> Result<ExecSession, Refusal> {
     let unavailable = |why: String| Refusal::new(RefusalKind::Unavailable, why);
-    let begun = async { begin(data_dir, Command::Exec { run, spec, tty }).await };
+    let begun = async { begin(data_dir, KeeperCommand::Exec { run, spec, tty }).await };
     let late = async {
         Timer::after(TIMEOUT).await;
         Err(io::Error::from(io::ErrorKind::TimedOut))
@@ -66,7 +66,7 @@ pub async fn start(
             let (input, to_process) = async_channel::bounded(MAX_QUEUED_CHUNKS);
             let (from_process, output) = async_channel::bounded(MAX_QUEUED_CHUNKS);
             executor::spawn(executor, carry(keeper, ends, to_process, from_process)).detach();
-            Ok(Session { input, output })
+            Ok(ExecSession { input, output })
         }
         Ok(SessionStart::Refused(why)) => Err(Refusal::new(RefusalKind::Conflict, why)),
         Err(e) => Err(unavailable(format!("the keeper starts no session: {e}"))),
@@ -78,9 +78,9 @@ enum SessionStart {
     Refused(String),
 }
 
-async fn begin(data_dir: PathBuf, exec: Command) -> io::Result<SessionStart> {
+async fn begin(data_dir: PathBuf, exec: KeeperCommand) -> io::Result<SessionStart> {
     let stream = Async::new(keeper::connect(&data_dir)?)?;
-    write(&stream, &record::encode(&Command::Hello { protocol: PROTOCOL })).await?;
+    write(&stream, &record::encode(&KeeperCommand::Hello { protocol: PROTOCOL })).await?;
     match read(&stream).await? {
         Event::Welcome { .. } => {}
         Event::Refused { message, .. } => return Ok(SessionStart::Refused(message)),

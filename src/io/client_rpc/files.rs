@@ -4,7 +4,7 @@
 //! Refuses to know: HTTP. The kernel resolves each path in one step (openat2, Linux 5.6); without that call, links are not
 //! followed at all.
 
-use super::stream::{CHUNK_BYTES, Source};
+use super::stream::{CHUNK_BYTES, ChunkSource};
 use model::time::Wall;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat,
@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use wire::client_rpc::{FileInfo, Position, StreamFrame};
+use wire::client_rpc::{FileInfo, ReadOffset, StreamFrame};
 use wire::request::{Refusal, RefusalKind};
 
 /// The most that one listing holds.
@@ -26,7 +26,7 @@ const SNIFFED_BYTES: usize = 512;
 const ATTEMPTS: usize = 8;
 
 /// An allocation's directory.
-pub struct Files {
+pub struct AllocFiles {
     root: OwnedFd,
     real: PathBuf,
 }
@@ -41,13 +41,13 @@ struct ResolvedFile {
     asked: String,
 }
 
-impl Files {
+impl AllocFiles {
     /// `NOENT`: there is no such directory.
-    pub fn open(alloc_dir: &Path) -> Result<Files, Errno> {
+    pub fn open(alloc_dir: &Path) -> Result<AllocFiles, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let root = openat(CWD, alloc_dir, flags, Mode::empty())?;
         let real = real_path(&root)?;
-        Ok(Files { root, real })
+        Ok(AllocFiles { root, real })
     }
 
     /// Sorted by name.
@@ -94,7 +94,7 @@ impl Files {
     pub fn read(
         &self,
         path: &str,
-        from: Position,
+        from: ReadOffset,
         limit: Option<u64>,
         follow: bool,
     ) -> Result<FileReader, Refusal> {
@@ -111,8 +111,8 @@ impl Files {
         }
         let file = File::from(found.reopen(OFlags::empty()).map_err(|e| unreadable(path, e))?);
         let position = match from {
-            Position::FromStart(offset) => offset,
-            Position::FromEnd(offset) => size(&found.stat).saturating_sub(offset),
+            ReadOffset::FromStart(offset) => offset,
+            ReadOffset::FromEnd(offset) => size(&found.stat).saturating_sub(offset),
         };
         Ok(FileReader { file, name: found.asked, position, left: limit, follow, gone: false })
     }
@@ -256,7 +256,7 @@ pub struct FileReader {
     gone: bool,
 }
 
-impl Source for FileReader {
+impl ChunkSource for FileReader {
     fn next(&mut self) -> Result<Option<StreamFrame>, Errno> {
         let stat = fstat(&self.file)?;
         if self.follow && size(&stat) < self.position {
@@ -305,8 +305,8 @@ mod tests {
             TestDir(dir)
         }
 
-        fn files(&self) -> Files {
-            Files::open(&self.at("")).unwrap()
+        fn files(&self) -> AllocFiles {
+            AllocFiles::open(&self.at("")).unwrap()
         }
 
         fn at(&self, path: &str) -> PathBuf {
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    fn text(files: &Files, path: &str, from: Position, limit: Option<u64>) -> Result<String, Refusal> {
+    fn text(files: &AllocFiles, path: &str, from: ReadOffset, limit: Option<u64>) -> Result<String, Refusal> {
         files.read(path, from, limit, false).map(|mut reader| rest(&mut reader))
     }
 
@@ -332,11 +332,11 @@ mod tests {
         assert_eq!(stat.content_type, "text/plain; charset=utf-8");
         assert!(stat.modified > Wall::NEVER);
         for (from, limit, expected) in [
-            (Position::FromStart(0), None, "hello\n"),
-            (Position::FromStart(1), Some(3), "ell"),
-            (Position::FromStart(9), None, ""),
-            (Position::FromEnd(2), None, "o\n"),
-            (Position::FromEnd(99), Some(1), "h"),
+            (ReadOffset::FromStart(0), None, "hello\n"),
+            (ReadOffset::FromStart(1), Some(3), "ell"),
+            (ReadOffset::FromStart(9), None, ""),
+            (ReadOffset::FromEnd(2), None, "o\n"),
+            (ReadOffset::FromEnd(99), Some(1), "h"),
         ] {
             assert_eq!(text(&files, "alloc/f", from, limit), Ok(expected.to_string()), "{from:?} {limit:?}");
         }
@@ -360,7 +360,7 @@ mod tests {
         }
         rustix::fs::mknodat(CWD, dir.at("alloc/pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
         let files = dir.files();
-        let read = |path: &str| text(&files, path, Position::FromStart(0), None).map_err(|r| r.kind);
+        let read = |path: &str| text(&files, path, ReadOffset::FromStart(0), None).map_err(|r| r.kind);
         assert_eq!(read("alloc/inside"), Ok("hello\n".into()));
         for path in [
             "../beside/other",
@@ -407,7 +407,7 @@ mod tests {
     fn a_follower_gets_growth_truncation_and_deletion() {
         let dir = TestDir::new("follow");
         let file = "alloc/f".to_string();
-        let mut reader = dir.files().read("/alloc/f", Position::FromEnd(0), None, true).unwrap();
+        let mut reader = dir.files().read("/alloc/f", ReadOffset::FromEnd(0), None, true).unwrap();
         let data = |bytes: &[u8], offset| {
             Ok(Some(StreamFrame::Data { bytes: bytes.to_vec(), file: "alloc/f".into(), offset }))
         };

@@ -3,14 +3,14 @@
 //! Refuses to know: HTTP, and who may read. The directory belongs to the task, so nothing in it is trusted: no symbolic
 //! link is followed and only regular files are read. A reader holds one open file and one buffer.
 
-use super::stream::{CHUNK_BYTES, Source};
+use super::stream::{CHUNK_BYTES, ChunkSource};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use wire::client_rpc::{Position, StreamFrame};
+use wire::client_rpc::{ReadOffset, StreamFrame};
 
 /// Where a stream's files are: `<allocation directory>/alloc/logs/<task>.<stdout|stderr>.<index>`.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct LogReader {
 impl LogReader {
     /// Offsets count over all files that are there; back from the end, 0 is the beginning of the newest file
     /// (client.md 25.3). `follow`: also what is written from now on. Fails when the directory is not there.
-    pub fn open(place: LogLocation, start: Position, follow: bool) -> Result<LogReader, Errno> {
+    pub fn open(place: LogLocation, start: ReadOffset, follow: bool) -> Result<LogReader, Errno> {
         let files = list(&place)?;
         let (index, position) = match begin(&files, start) {
             Some((index, position)) => (Some(index), position),
@@ -80,7 +80,7 @@ impl LogReader {
     }
 }
 
-impl Source for LogReader {
+impl ChunkSource for LogReader {
     fn next(&mut self) -> Result<Option<StreamFrame>, Errno> {
         // Each turn either answers or goes on to a later file, of which there are finitely many.
         loop {
@@ -148,10 +148,10 @@ fn open_file(logs: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
 }
 
 /// File and position to begin at; `None` when there is no file.
-fn begin(files: &[(u64, u64)], start: Position) -> Option<(u64, u64)> {
+fn begin(files: &[(u64, u64)], start: ReadOffset) -> Option<(u64, u64)> {
     let (newest, size) = *files.last()?;
     match start {
-        Position::FromStart(mut offset) => {
+        ReadOffset::FromStart(mut offset) => {
             for (index, size) in files {
                 if offset < *size {
                     return Some((*index, offset));
@@ -160,8 +160,8 @@ fn begin(files: &[(u64, u64)], start: Position) -> Option<(u64, u64)> {
             }
             Some((newest, size))
         }
-        Position::FromEnd(0) => Some((newest, 0)),
-        Position::FromEnd(mut offset) => {
+        ReadOffset::FromEnd(0) => Some((newest, 0)),
+        ReadOffset::FromEnd(mut offset) => {
             for (index, size) in files.iter().rev() {
                 if offset <= *size {
                     return Some((*index, size - offset));
@@ -203,22 +203,22 @@ mod tests {
     fn offsets_count_over_all_files() {
         let files = [(0, 100), (1, 100), (2, 40)];
         for (start, place) in [
-            (Position::FromEnd(150), (0, 90)),
-            (Position::FromEnd(140), (1, 0)),
-            (Position::FromEnd(40), (2, 0)),
-            (Position::FromEnd(1), (2, 39)),
-            (Position::FromEnd(0), (2, 0)),
-            (Position::FromEnd(9999), (0, 0)),
-            (Position::FromStart(0), (0, 0)),
-            (Position::FromStart(100), (1, 0)),
-            (Position::FromStart(239), (2, 39)),
-            (Position::FromStart(240), (2, 40)),
-            (Position::FromStart(u64::MAX), (2, 40)),
+            (ReadOffset::FromEnd(150), (0, 90)),
+            (ReadOffset::FromEnd(140), (1, 0)),
+            (ReadOffset::FromEnd(40), (2, 0)),
+            (ReadOffset::FromEnd(1), (2, 39)),
+            (ReadOffset::FromEnd(0), (2, 0)),
+            (ReadOffset::FromEnd(9999), (0, 0)),
+            (ReadOffset::FromStart(0), (0, 0)),
+            (ReadOffset::FromStart(100), (1, 0)),
+            (ReadOffset::FromStart(239), (2, 39)),
+            (ReadOffset::FromStart(240), (2, 40)),
+            (ReadOffset::FromStart(u64::MAX), (2, 40)),
         ] {
             assert_eq!(begin(&files, start), Some(place), "{start:?}");
         }
-        assert_eq!(begin(&[], Position::FromStart(3)), None);
-        assert_eq!(begin(&[(3, 10), (4, 5)], Position::FromStart(12)), Some((4, 2)));
+        assert_eq!(begin(&[], ReadOffset::FromStart(3)), None);
+        assert_eq!(begin(&[(3, 10), (4, 5)], ReadOffset::FromStart(12)), Some((4, 2)));
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         dir.write(1, b"one\n");
         dir.write(2, b"two\n");
         dir.write(10, b"ten\n");
-        let mut reader = LogReader::open(dir.place(), Position::FromStart(2), false).unwrap();
+        let mut reader = LogReader::open(dir.place(), ReadOffset::FromStart(2), false).unwrap();
         assert_eq!(rest(&mut reader), "e\ntwo\nten\n");
         dir.write(11, b"later\n");
         assert_eq!(rest(&mut reader), "", "a reader that does not follow ends with what there was");
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_follower_sees_what_comes_and_survives_rotation() {
         let dir = Logs::new("logs");
-        let mut reader = LogReader::open(dir.place(), Position::FromEnd(0), true).unwrap();
+        let mut reader = LogReader::open(dir.place(), ReadOffset::FromEnd(0), true).unwrap();
         assert_eq!(reader.next(), Ok(None));
         dir.write(0, b"a");
         assert_eq!(
@@ -265,7 +265,7 @@ mod tests {
     fn big_files_come_in_bounded_chunks() {
         let dir = Logs::new("big");
         dir.write(0, &vec![b'x'; 3 * CHUNK_BYTES + 1]);
-        let mut reader = LogReader::open(dir.place(), Position::FromStart(0), false).unwrap();
+        let mut reader = LogReader::open(dir.place(), ReadOffset::FromStart(0), false).unwrap();
         let mut sizes = Vec::new();
         while let Some(StreamFrame::Data { bytes, .. }) = reader.next().unwrap() {
             sizes.push(bytes.len());
@@ -290,10 +290,10 @@ mod tests {
         ] {
             fs::write(logs.join(name), b"no").unwrap();
         }
-        let mut reader = LogReader::open(dir.place(), Position::FromStart(0), false).unwrap();
+        let mut reader = LogReader::open(dir.place(), ReadOffset::FromStart(0), false).unwrap();
         assert_eq!(reader.next(), Ok(None));
         fs::remove_dir_all(&logs).unwrap();
         std::os::unix::fs::symlink("/etc", &logs).unwrap();
-        assert!(LogReader::open(dir.place(), Position::FromStart(0), false).is_err());
+        assert!(LogReader::open(dir.place(), ReadOffset::FromStart(0), false).is_err());
     }
 }

@@ -17,8 +17,8 @@ mod stream;
 use crate::executor;
 use async_channel::{Receiver, Sender, TrySendError};
 use client::effects::Grant;
-pub use exec::Session;
-use files::Files;
+pub use exec::ExecSession;
+use files::AllocFiles;
 use logs::{LogLocation, LogReader};
 use model::id::AllocId;
 use rustix::io::Errno;
@@ -47,7 +47,7 @@ pub enum CallResult {
     Reply(ClientReply),
     /// Until they end.
     Stream(Receiver<StreamFrame>),
-    Session(Session),
+    Session(ExecSession),
 }
 
 /// Asks the client's brain for a reply or a grant.
@@ -190,10 +190,10 @@ impl Node {
     async fn with_files<T: Send + 'static>(
         &self,
         alloc: AllocId,
-        act: impl FnOnce(&Files) -> Result<T, Refusal> + Send + 'static,
+        act: impl FnOnce(&AllocFiles) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let dir = self.dirs.alloc_dir.join(alloc.to_string());
-        let look = move || act(&Files::open(&dir).map_err(|e| unreadable(alloc, e))?);
+        let look = move || act(&AllocFiles::open(&dir).map_err(|e| unreadable(alloc, e))?);
         executor::unblock(look).await
     }
 }

@@ -1,7 +1,7 @@
 //! For tests of what reads files: a directory of their own, and a source read to its present end.
 
 #[cfg(test)]
-use super::stream::Source;
+use super::stream::ChunkSource;
 use std::fs;
 use std::path::{Path, PathBuf};
 #[cfg(test)]
@@ -37,7 +37,7 @@ impl Drop for Scratch {
 
 /// All data up to the first piece that is none.
 #[cfg(test)]
-pub fn rest(source: &mut impl Source) -> String {
+pub fn rest(source: &mut impl ChunkSource) -> String {
     let mut out = Vec::new();
     while let Some(StreamFrame::Data { bytes, .. }) = source.next().expect("it can be read") {
         out.extend(bytes);

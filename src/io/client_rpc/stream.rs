@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// What can be read piece by piece, on a thread that may wait for the disk.
-pub trait Source: Send + 'static {
+pub trait ChunkSource: Send + 'static {
     /// The next piece, at most `CHUNK_BYTES`. `None`: nothing more at present.
     fn next(&mut self) -> Result<Option<StreamFrame>, Errno>;
 }
@@ -30,7 +30,7 @@ pub trait Source: Send + 'static {
 /// `again`: asked of the brain to learn whether what is followed can still grow; `None` reads to the present end.
 pub fn stream(
     executor: &smol::Executor<'static>,
-    source: impl Source,
+    source: impl ChunkSource,
     again: Option<(BrainHandle, ClientRequest)>,
 ) -> Receiver<StreamFrame> {
     let (sender, pieces) = async_channel::bounded(MAX_QUEUED_FRAMES);
@@ -40,7 +40,7 @@ pub fn stream(
 
 /// Sends until the source ends, its reader leaves, or, for a follower, the allocation has ended and all was sent.
 async fn pump(
-    mut source: impl Source,
+    mut source: impl ChunkSource,
     sender: Sender<StreamFrame>,
     again: Option<(BrainHandle, ClientRequest)>,
 ) {

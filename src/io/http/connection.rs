@@ -4,9 +4,9 @@ use super::body::ReplyBody;
 use super::encoding::{self, ActiveCompressions, GzipStream};
 use super::limits::ConnectionPermit;
 use super::service::{Answer, Service};
-use super::socket::{Phase, Progress, TimedSocket};
-use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, IDLE_TIMEOUT, Settings, websocket};
-use crate::client_rpc::Session;
+use super::socket::{ConnectionPhase, Progress, TimedSocket};
+use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, HttpSettings, IDLE_TIMEOUT, websocket};
+use crate::client_rpc::ExecSession;
 use api::request::MAX_BODY_BYTES;
 use api::response::Response;
 use async_channel::Receiver;
@@ -42,7 +42,7 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Host {
     pub executor: Arc<smol::Executor<'static>>,
     pub service: Arc<dyn Service>,
-    pub settings: Arc<Settings>,
+    pub settings: Arc<HttpSettings>,
     pub compressions: ActiveCompressions,
     /// Closed when the server is to end.
     pub stop: Receiver<()>,
@@ -54,7 +54,7 @@ struct Connection {
     permit: ConnectionPermit,
     progress: Arc<Progress>,
     /// The session that takes the connection over once its answer was sent.
-    upgrade: Mutex<Option<(OnUpgrade, Session)>>,
+    upgrade: Mutex<Option<(OnUpgrade, ExecSession)>>,
 }
 
 /// Until it ends, or for as long as a stop leaves it.
@@ -158,7 +158,7 @@ impl Connection {
     }
 
     async fn exchange(&self, mut request: hyper::Request<Incoming>) -> hyper::Response<ReplyBody> {
-        self.progress.enter(Phase::Body);
+        self.progress.enter(ConnectionPhase::Body);
         let upgrade = websocket::Upgrade::take(&mut request);
         let (head, body) = request.into_parts();
         let gzip = encoding::takes_gzip(&head.headers);
@@ -166,9 +166,9 @@ impl Connection {
             Err(refused) => Answer::Whole(refused),
             Ok(request) => {
                 self.progress.enter(match request.method {
-                    Method::Get | Method::Head => Phase::Read,
+                    Method::Get | Method::Head => ConnectionPhase::Read,
                     // A write is done even if its caller does not wait for the answer.
-                    _ => Phase::Write,
+                    _ => ConnectionPhase::Write,
                 });
                 let answering = self.host.service.clone().call(&request, &head.headers);
                 // hyper's buffer of the head is free again while the answer is waited for

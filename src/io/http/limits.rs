@@ -5,16 +5,16 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct HttpLimits {
     /// In all.
     pub connections: usize,
     /// From one address that is not this machine's own. 0: as many as there may be in all.
     pub per_address: usize,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
-        Limits { connections: 1024, per_address: 100 }
+        HttpLimits { connections: 1024, per_address: 100 }
     }
 }
 
@@ -55,7 +55,7 @@ enum PermitKind {
 
 impl ConnectionLimiter {
     /// `limits`: as they are now; who is in already stays.
-    pub fn acquire(self: &Arc<Self>, from: IpAddr, limits: Limits) -> Admission {
+    pub fn acquire(self: &Arc<Self>, from: IpAddr, limits: HttpLimits) -> Admission {
         let from = from.to_canonical();
         let mut counts = self.counts();
         let of_address = counts.by_address.get(&from).copied().unwrap_or(0);
@@ -83,7 +83,7 @@ impl ConnectionLimiter {
 
 impl ConnectionPermit {
     /// More than half of the permits are taken.
-    pub fn is_crowded(&self, limits: Limits) -> bool {
+    pub fn is_crowded(&self, limits: HttpLimits) -> bool {
         self.limiter.counts().all > limits.connections / 2
     }
 }
@@ -111,7 +111,7 @@ impl Drop for ConnectionPermit {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { connections: 5, per_address: 2 };
+    const LIMITS: HttpLimits = HttpLimits { connections: 5, per_address: 2 };
 
     fn enter(limiter: &Arc<ConnectionLimiter>, from: &str) -> Option<ConnectionPermit> {
         match limiter.acquire(from.parse().unwrap(), LIMITS) {
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn refusals_are_bounded_too() {
         let limiter = Arc::<ConnectionLimiter>::default();
-        let enter = || limiter.acquire([10, 0, 0, 1].into(), Limits { connections: 0, per_address: 0 });
+        let enter = || limiter.acquire([10, 0, 0, 1].into(), HttpLimits { connections: 0, per_address: 0 });
         let mut kept = Vec::new();
         for _ in 0..REFUSALS {
             match enter() {

@@ -14,7 +14,7 @@ mod websocket;
 
 pub use hyper::HeaderMap;
 pub use hyper::body::Bytes;
-pub use limits::Limits;
+pub use limits::HttpLimits;
 pub use published::Published;
 pub use service::{Answer, AnswerFuture, Service};
 
@@ -45,10 +45,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const ACCEPT_BACKLOG: i32 = 1024;
 
 /// What may change while the server runs.
-pub struct Settings {
+pub struct HttpSettings {
     /// Added to every answer.
     pub response_headers: Published<Vec<(String, String)>>,
-    pub limits: Published<Limits>,
+    pub limits: Published<HttpLimits>,
 }
 
 /// Serves until `stop` is closed, then until every connection has ended, at most `GRACE`.
@@ -56,7 +56,7 @@ pub async fn serve(
     executor: Arc<smol::Executor<'static>>,
     listener: TcpListener,
     service: Arc<dyn Service>,
-    settings: Arc<Settings>,
+    settings: Arc<HttpSettings>,
     stop: Receiver<()>,
 ) {
     let limiter = Arc::<ConnectionLimiter>::default();

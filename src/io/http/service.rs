@@ -1,6 +1,6 @@
 //! What a connection is served with: a request comes in, an answer goes out.
 
-use crate::client_rpc::Session;
+use crate::client_rpc::ExecSession;
 use api::response::Response;
 use async_channel::Receiver;
 use hyper::body::Bytes;
@@ -26,5 +26,5 @@ pub enum Answer {
         chunks: Receiver<Bytes>,
     },
     /// The connection goes on as this session, if the caller offered a websocket.
-    Session(Session),
+    Session(ExecSession),
 }

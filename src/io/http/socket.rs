@@ -26,7 +26,7 @@ const CHUNK_BYTES: usize = 8 << 10;
 /// Where a connection is. What is read while a request is handled belongs to the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Phase {
+pub enum ConnectionPhase {
     /// Between requests.
     Idle,
     /// A head has begun to come.
@@ -38,7 +38,13 @@ pub enum Phase {
     Write,
 }
 
-const PHASES: [Phase; 5] = [Phase::Idle, Phase::Head, Phase::Body, Phase::Read, Phase::Write];
+const PHASES: [ConnectionPhase; 5] = [
+    ConnectionPhase::Idle,
+    ConnectionPhase::Head,
+    ConnectionPhase::Body,
+    ConnectionPhase::Read,
+    ConnectionPhase::Write,
+];
 
 /// What a connection's socket and its requests tell each other.
 #[derive(Debug)]
@@ -54,7 +60,7 @@ pub struct Progress {
 impl Progress {
     pub fn new(idle: Duration) -> Progress {
         Progress {
-            phase: AtomicU8::new(Phase::Idle as u8),
+            phase: AtomicU8::new(ConnectionPhase::Idle as u8),
             idle_millis: AtomicU64::new(idle.as_millis() as u64),
             is_ahead: AtomicBool::new(false),
             has_left: AtomicBool::new(false),
@@ -62,17 +68,21 @@ impl Progress {
         }
     }
 
-    fn phase(&self) -> Phase {
+    fn phase(&self) -> ConnectionPhase {
         PHASES[usize::from(self.phase.load(Ordering::Relaxed)) % PHASES.len()]
     }
 
-    pub fn enter(&self, phase: Phase) {
+    pub fn enter(&self, phase: ConnectionPhase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
     /// The answer is on its way. `idle`: how long the next request may take to begin.
     pub fn answered(&self) {
-        let next = if self.is_ahead.swap(false, Ordering::Relaxed) { Phase::Head } else { Phase::Idle };
+        let next = if self.is_ahead.swap(false, Ordering::Relaxed) {
+            ConnectionPhase::Head
+        } else {
+            ConnectionPhase::Idle
+        };
         self.enter(next);
     }
 
@@ -90,12 +100,12 @@ impl Progress {
         self.is_late.load(Ordering::Relaxed)
     }
 
-    fn read_timeout(&self, phase: Phase) -> Option<Duration> {
+    fn read_timeout(&self, phase: ConnectionPhase) -> Option<Duration> {
         match phase {
-            Phase::Idle => Some(Duration::from_millis(self.idle_millis.load(Ordering::Relaxed))),
-            Phase::Head => Some(HEAD_TIMEOUT),
+            ConnectionPhase::Idle => Some(Duration::from_millis(self.idle_millis.load(Ordering::Relaxed))),
+            ConnectionPhase::Head => Some(HEAD_TIMEOUT),
             // a body's time is its reader's
-            Phase::Body | Phase::Read | Phase::Write => None,
+            ConnectionPhase::Body | ConnectionPhase::Read | ConnectionPhase::Write => None,
         }
     }
 }
@@ -105,7 +115,7 @@ pub struct TimedSocket {
     progress: std::sync::Arc<Progress>,
     write_timeout: Duration,
     /// Runs while a read waits, for the phase in which it began.
-    read_timer: Option<(Phase, Timer)>,
+    read_timer: Option<(ConnectionPhase, Timer)>,
     /// Runs while a write waits.
     write_timer: Option<Timer>,
     /// How often the end was kept back.
@@ -126,11 +136,11 @@ impl TimedSocket {
 
     /// The peer says no more. hyper gives up a request as soon as it hears that, also one that has come whole a moment ago and
     /// is a write, which is to be done: its handler has a few turns to say so.
-    fn poll_end(&mut self, cx: &mut Context<'_>, phase: Phase) -> Poll<io::Result<usize>> {
+    fn poll_end(&mut self, cx: &mut Context<'_>, phase: ConnectionPhase) -> Poll<io::Result<usize>> {
         match phase {
             // what wakes the connection again is the answer
-            Phase::Write => return Poll::Pending,
-            Phase::Head | Phase::Body if self.turns < TURNS_BEFORE_END => {
+            ConnectionPhase::Write => return Poll::Pending,
+            ConnectionPhase::Head | ConnectionPhase::Body if self.turns < TURNS_BEFORE_END => {
                 self.turns += 1;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -142,19 +152,21 @@ impl TimedSocket {
     }
 
     /// Bytes were read: a head begins, continues, or is read ahead.
-    fn came(&mut self, phase: Phase) {
+    fn came(&mut self, phase: ConnectionPhase) {
         match phase {
-            Phase::Idle => {
+            ConnectionPhase::Idle => {
                 self.read_timer = None;
-                self.progress.enter(Phase::Head);
+                self.progress.enter(ConnectionPhase::Head);
             }
-            Phase::Read | Phase::Write => self.progress.is_ahead.store(true, Ordering::Relaxed),
-            Phase::Head | Phase::Body => {}
+            ConnectionPhase::Read | ConnectionPhase::Write => {
+                self.progress.is_ahead.store(true, Ordering::Relaxed)
+            }
+            ConnectionPhase::Head | ConnectionPhase::Body => {}
         }
     }
 
     /// Nothing came yet: the end of the time for it is an end of the connection.
-    fn poll_silence(&mut self, cx: &mut Context<'_>, phase: Phase) -> Poll<io::Result<usize>> {
+    fn poll_silence(&mut self, cx: &mut Context<'_>, phase: ConnectionPhase) -> Poll<io::Result<usize>> {
         let Some(timeout) = self.progress.read_timeout(phase) else {
             self.read_timer = None;
             return Poll::Pending;
@@ -165,7 +177,7 @@ impl TimedSocket {
         if let Some((_, timer)) = &mut self.read_timer {
             ready!(Pin::new(timer).poll(cx));
         }
-        if phase == Phase::Idle {
+        if phase == ConnectionPhase::Idle {
             return Poll::Ready(Ok(0));
         }
         self.progress.is_late.store(true, Ordering::Relaxed);
@@ -297,8 +309,10 @@ mod tests {
     #[test]
     fn bytes_read_ahead_begin_the_next_request() {
         let progress = Progress::new(HEAD_TIMEOUT);
-        for (ahead, next) in [(false, Phase::Idle), (true, Phase::Head), (false, Phase::Idle)] {
-            progress.enter(Phase::Read);
+        for (ahead, next) in
+            [(false, ConnectionPhase::Idle), (true, ConnectionPhase::Head), (false, ConnectionPhase::Idle)]
+        {
+            progress.enter(ConnectionPhase::Read);
             progress.is_ahead.store(ahead, Ordering::Relaxed);
             progress.answered();
             assert_eq!(progress.phase(), next);

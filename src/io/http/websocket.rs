@@ -4,7 +4,7 @@
 
 use super::body::ReplyBody;
 use super::socket::TimedSocket;
-use crate::client_rpc::Session;
+use crate::client_rpc::ExecSession;
 use api::session::{self, MAX_MESSAGE_BYTES};
 use async_channel::{Receiver, Sender};
 use async_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -74,7 +74,7 @@ fn is_foreign(headers: &HeaderMap) -> bool {
     !host.eq_ignore_ascii_case(text(HOST).unwrap_or_default())
 }
 
-pub async fn serve_session(upgraded: Upgraded, session: Session) {
+pub async fn serve_session(upgraded: Upgraded, session: ExecSession) {
     let Ok(parts) = upgraded.downcast::<TimedSocket>() else { return };
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_BYTES))
@@ -82,7 +82,7 @@ pub async fn serve_session(upgraded: Upgraded, session: Session) {
     let read = parts.read_buf.to_vec();
     let socket = WebSocketStream::from_partially_read(parts.io, read, Role::Server, Some(config)).await;
     let (mut sender, mut receiver) = socket.split();
-    let Session { input, output } = session;
+    let ExecSession { input, output } = session;
     let last = or(listen(&mut receiver, &input), tell(&mut sender, &output)).await;
     if let Some(frame) = last {
         // a caller that left needs no goodbye

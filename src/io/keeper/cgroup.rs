@@ -36,7 +36,7 @@ enum Controller {
 
 /// 0 means: not limited.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
+pub struct CgroupLimits {
     pub cpu_mhz: u64,
     pub memory_bytes: u64,
     pub memory_low_bytes: u64,
@@ -119,7 +119,7 @@ impl Group {
     }
 
     /// Files to which a process writes `0` to become a member.
-    pub fn create(&self, limits: Limits) -> io::Result<Vec<File>> {
+    pub fn create(&self, limits: CgroupLimits) -> io::Result<Vec<File>> {
         let mut procs = Vec::new();
         for (controller, dir) in &self.dirs {
             make(dir)?;
@@ -142,7 +142,7 @@ impl Group {
         self.dirs.iter().map(|(_, dir)| open(dir)).collect()
     }
 
-    fn limit_v2(&self, dir: &Path, limits: Limits) -> io::Result<()> {
+    fn limit_v2(&self, dir: &Path, limits: CgroupLimits) -> io::Result<()> {
         if limits.cpu_mhz > 0 && self.controllers.contains(&Controller::Cpu) {
             fs::write(dir.join("cpu.weight"), weight(limits.cpu_mhz).to_string())?;
         }
@@ -231,7 +231,7 @@ impl Group {
     }
 }
 
-fn limit_memory_v1(dir: &Path, limits: Limits) -> io::Result<()> {
+fn limit_memory_v1(dir: &Path, limits: CgroupLimits) -> io::Result<()> {
     if limits.memory_low_bytes > 0 {
         let bytes = limits.memory_low_bytes.to_string();
         write_if_present(&dir.join("memory.soft_limit_in_bytes"), &bytes)?;
@@ -419,7 +419,7 @@ mod tests {
         }
         let controllers = vec![Controller::Cpu, Controller::Memory];
         let made = Group { dirs: vec![(controller, dir.clone())], controllers };
-        let limits = Limits { cpu_mhz: 250, memory_bytes: 64 << 20, memory_low_bytes: 32 << 20 };
+        let limits = CgroupLimits { cpu_mhz: 250, memory_bytes: 64 << 20, memory_low_bytes: 32 << 20 };
         assert_eq!(made.create(limits).expect("written").len(), 1, "one file to join by");
         let read = |file: &&str| fs::read_to_string(dir.join(file)).expect("a file");
         let texts = files.iter().map(read).collect();

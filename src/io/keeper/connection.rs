@@ -7,7 +7,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES};
+use wire::keeper::{Event, KeeperCommand, MAX_MESSAGE_BYTES};
 use wire::record;
 
 const LENGTH_BYTES: usize = 4;
@@ -45,7 +45,7 @@ impl Connection {
     }
 
     /// One read's worth of commands.
-    pub fn receive(&mut self) -> Result<Vec<Command>, ConnectionEnd> {
+    pub fn receive(&mut self) -> Result<Vec<KeeperCommand>, ConnectionEnd> {
         let mut buffer = [0u8; 4096];
         while self.inbox.len() < READ_BYTES.max(self.wanted()) {
             match self.stream.read(&mut buffer) {
@@ -64,7 +64,7 @@ impl Connection {
         LENGTH_BYTES + length.min(MAX_MESSAGE_BYTES)
     }
 
-    fn parse(&mut self) -> Result<Vec<Command>, ConnectionEnd> {
+    fn parse(&mut self) -> Result<Vec<KeeperCommand>, ConnectionEnd> {
         let mut commands = Vec::new();
         let mut at = 0;
         while let Some((length, rest)) = self.inbox[at..].split_first_chunk::<LENGTH_BYTES>() {
@@ -153,14 +153,14 @@ mod tests {
     #[test]
     fn commands_arrive_whole_however_they_are_cut() {
         let (mut client, mut peer) = pair();
-        let hello = Command::Hello { protocol: PROTOCOL };
-        let bytes = [framed(&record::encode(&hello)), framed(&record::encode(&Command::List))].concat();
+        let hello = KeeperCommand::Hello { protocol: PROTOCOL };
+        let bytes = [framed(&record::encode(&hello)), framed(&record::encode(&KeeperCommand::List))].concat();
         let mut got = Vec::new();
         for byte in bytes {
             peer.write_all(&[byte]).expect("write");
             got.extend(client.receive().expect("receive"));
         }
-        assert_eq!(got, [hello, Command::List]);
+        assert_eq!(got, [hello, KeeperCommand::List]);
         drop(peer);
         assert!(matches!(client.receive(), Err(ConnectionEnd::Closed)));
     }

@@ -5,13 +5,13 @@
 
 use super::cgroup::Cgroups;
 use super::connection::{Connection, ConnectionEnd};
-use super::epoll::{Epoll, Token};
+use super::epoll::{Epoll, ReadyToken};
 use super::journal::Journal;
 use super::output::PipeView;
-use super::sessions::Sessions;
-use super::signals::{SignalKind, Signals};
+use super::sessions::ExecSessions;
+use super::signals::{KeeperSignals, SignalKind};
 use super::tasks::Tasks;
-use super::{Options, keeper_dir, log, mark, process, upgrade};
+use super::{KeeperOptions, keeper_dir, log, mark, process, upgrade};
 use keeper::brain::Keeper;
 use keeper::effects::{Durable, Effect, Input, Restored, TurnOutput, Write};
 use model::id::RunId;
@@ -35,7 +35,7 @@ const MAX_STALLED_TURNS: usize = 20_000;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs until told to leave. Errors are those of starting.
-pub fn run(options: Options) -> Result<(), String> {
+pub fn run(options: KeeperOptions) -> Result<(), String> {
     let inherited = upgrade::inherited(&options);
     let mut driver = Driver::start(options)?;
     drop(inherited);
@@ -43,18 +43,18 @@ pub fn run(options: Options) -> Result<(), String> {
 }
 
 struct Driver {
-    options: Options,
+    options: KeeperOptions,
     exe: PathBuf,
     started: Instant,
     keeper: Keeper,
     epoll: Epoll,
-    signals: Signals,
+    signals: KeeperSignals,
     listener: UnixListener,
     agent: Option<File>,
     clients: BTreeMap<u32, Connection>,
     next_client: u32,
     tasks: Tasks,
-    sessions: Sessions,
+    sessions: ExecSessions,
     journal: Journal,
     /// Turns whose journal bytes could not be written yet, and when to try again.
     stalled: Option<DeferredTurns>,
@@ -97,14 +97,14 @@ enum ShutdownKind {
 }
 
 impl Driver {
-    fn start(options: Options) -> Result<Driver, String> {
+    fn start(options: KeeperOptions) -> Result<Driver, String> {
         let dir = super::dir(&options.data_dir);
         let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
         keeper_dir::create(&dir).map_err(failed("the keeper's directory"))?;
         let lock = keeper_dir::lock(&dir)?;
         let name = keeper_dir::name(&dir).map_err(failed("the keeper's directory"))?;
         let exe = std::env::current_exe().map_err(failed("the path of this binary"))?;
-        let signals = Signals::new().map_err(failed("signals"))?;
+        let signals = KeeperSignals::new().map_err(failed("signals"))?;
         process::adopt_orphans();
         let open_files = process::raise_open_files().map_err(failed("the limit of open files"))?;
         let boot_id = keeper_dir::boot_id()?;
@@ -138,7 +138,7 @@ impl Driver {
             clients: BTreeMap::new(),
             next_client: 0,
             tasks,
-            sessions: Sessions::default(),
+            sessions: ExecSessions::default(),
             journal,
             stalled: None,
             inputs,
@@ -152,10 +152,10 @@ impl Driver {
     }
 
     fn watch(&mut self) -> io::Result<()> {
-        self.epoll.watch(&self.listener, Token::Listener)?;
-        self.epoll.watch(&self.signals, Token::Signals)?;
+        self.epoll.watch(&self.listener, ReadyToken::Listener)?;
+        self.epoll.watch(&self.signals, ReadyToken::Signals)?;
         if let Some(agent) = &self.agent {
-            self.epoll.watch(agent, Token::Agent)?;
+            self.epoll.watch(agent, ReadyToken::Agent)?;
         }
         Ok(())
     }
@@ -199,16 +199,16 @@ impl Driver {
         Mono(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn ready(&mut self, token: Token) {
+    fn ready(&mut self, token: ReadyToken) {
         match token {
-            Token::Listener => self.accept(),
-            Token::Signals => self.handle_signals(),
-            Token::Agent => self.agent_gone(),
-            Token::Client(id) => self.serve_client(id),
-            Token::Process(slot) => self.tasks.process_ended(slot, &mut self.inputs),
-            Token::Exec(slot) => self.tasks.executed(slot, &self.epoll, &mut self.inputs),
-            Token::Stdout(slot) => self.tasks.pump_stdout(slot, &mut self.view),
-            Token::Stderr(slot) => self.tasks.pump_stderr(slot, &mut self.view),
+            ReadyToken::Listener => self.accept(),
+            ReadyToken::Signals => self.handle_signals(),
+            ReadyToken::Agent => self.agent_gone(),
+            ReadyToken::Client(id) => self.serve_client(id),
+            ReadyToken::Process(slot) => self.tasks.process_ended(slot, &mut self.inputs),
+            ReadyToken::Exec(slot) => self.tasks.executed(slot, &self.epoll, &mut self.inputs),
+            ReadyToken::Stdout(slot) => self.tasks.pump_stdout(slot, &mut self.view),
+            ReadyToken::Stderr(slot) => self.tasks.pump_stderr(slot, &mut self.view),
         }
     }
 
@@ -221,7 +221,7 @@ impl Driver {
             Ok(client) => {
                 self.next_client = self.next_client.wrapping_add(1);
                 let id = self.next_client;
-                match self.epoll.watch(&client, Token::Client(id)) {
+                match self.epoll.watch(&client, ReadyToken::Client(id)) {
                     Ok(()) => drop(self.clients.insert(id, client)),
                     Err(e) => log(format_args!("a connection was refused: {e}")),
                 }
@@ -269,7 +269,7 @@ impl Driver {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let going = match client.flush() {
             Ok(true) if client.closing => false,
-            Ok(empty) => self.epoll.watch_writable(&*client, Token::Client(id), !empty).is_ok(),
+            Ok(empty) => self.epoll.watch_writable(&*client, ReadyToken::Client(id), !empty).is_ok(),
             Err(_) => false,
         };
         if !going {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// What is ready. The numbers name clients and the driver's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token {
+pub enum ReadyToken {
     Listener,
     Signals,
     Agent,
@@ -23,32 +23,32 @@ pub enum Token {
     Stderr(u32),
 }
 
-impl Token {
+impl ReadyToken {
     fn to_u64(self) -> u64 {
         let (kind, number) = match self {
-            Token::Listener => (0, 0),
-            Token::Signals => (1, 0),
-            Token::Agent => (2, 0),
-            Token::Client(n) => (3, n),
-            Token::Process(n) => (4, n),
-            Token::Exec(n) => (5, n),
-            Token::Stdout(n) => (6, n),
-            Token::Stderr(n) => (7, n),
+            ReadyToken::Listener => (0, 0),
+            ReadyToken::Signals => (1, 0),
+            ReadyToken::Agent => (2, 0),
+            ReadyToken::Client(n) => (3, n),
+            ReadyToken::Process(n) => (4, n),
+            ReadyToken::Exec(n) => (5, n),
+            ReadyToken::Stdout(n) => (6, n),
+            ReadyToken::Stderr(n) => (7, n),
         };
         kind << 32 | u64::from(number)
     }
 
-    fn of(data: u64) -> Token {
+    fn of(data: u64) -> ReadyToken {
         let number = data as u32;
         match data >> 32 {
-            0 => Token::Listener,
-            1 => Token::Signals,
-            2 => Token::Agent,
-            3 => Token::Client(number),
-            4 => Token::Process(number),
-            5 => Token::Exec(number),
-            6 => Token::Stdout(number),
-            _ => Token::Stderr(number),
+            0 => ReadyToken::Listener,
+            1 => ReadyToken::Signals,
+            2 => ReadyToken::Agent,
+            3 => ReadyToken::Client(number),
+            4 => ReadyToken::Process(number),
+            5 => ReadyToken::Exec(number),
+            6 => ReadyToken::Stdout(number),
+            _ => ReadyToken::Stderr(number),
         }
     }
 }
@@ -67,7 +67,7 @@ impl Epoll {
         Ok(Epoll { fd, buffer: Vec::with_capacity(MAX_EVENTS) })
     }
 
-    pub fn watch(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
+    pub fn watch(&self, fd: impl AsFd, token: ReadyToken) -> io::Result<()> {
         epoll::add(&self.fd, fd, epoll::EventData::new_u64(token.to_u64()), epoll::EventFlags::IN)
     }
 
@@ -79,14 +79,14 @@ impl Epoll {
     }
 
     /// Also tells when `fd` can be written, if `writable`.
-    pub fn watch_writable(&self, fd: impl AsFd, token: Token, writable: bool) -> io::Result<()> {
+    pub fn watch_writable(&self, fd: impl AsFd, token: ReadyToken, writable: bool) -> io::Result<()> {
         let flags =
             if writable { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
         epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token.to_u64()), flags)
     }
 
     /// `None`: as long as it takes.
-    pub fn wait(&mut self, timeout: Option<Span>) -> io::Result<Vec<Token>> {
+    pub fn wait(&mut self, timeout: Option<Span>) -> io::Result<Vec<ReadyToken>> {
         let timeout = timeout.map(|t| Timespec {
             tv_sec: t.0.max(0) / 1_000_000_000,
             tv_nsec: (t.0.max(0) % 1_000_000_000) as _,
@@ -96,7 +96,7 @@ impl Epoll {
             Ok(_) | Err(Errno::INTR) => {}
             Err(e) => return Err(e),
         }
-        Ok(self.buffer.iter().map(|e| Token::of(e.data.u64())).collect())
+        Ok(self.buffer.iter().map(|e| ReadyToken::of(e.data.u64())).collect())
     }
 }
 
@@ -106,9 +106,17 @@ mod tests {
 
     #[test]
     fn epoll_tokens_round_trip() {
-        let all = [Token::Listener, Token::Signals, Token::Agent, Token::Client(7), Token::Process(u32::MAX)];
-        for token in all.into_iter().chain([Token::Exec(1), Token::Stdout(2), Token::Stderr(3)]) {
-            assert_eq!(Token::of(token.to_u64()), token);
+        let all = [
+            ReadyToken::Listener,
+            ReadyToken::Signals,
+            ReadyToken::Agent,
+            ReadyToken::Client(7),
+            ReadyToken::Process(u32::MAX),
+        ];
+        for token in
+            all.into_iter().chain([ReadyToken::Exec(1), ReadyToken::Stdout(2), ReadyToken::Stderr(3)])
+        {
+            assert_eq!(ReadyToken::of(token.to_u64()), token);
         }
     }
 }

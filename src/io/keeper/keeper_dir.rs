@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: what is said over the socket, and what the name is for.
 
-use super::Options;
+use super::KeeperOptions;
 use model::id::Uuid;
 use rustix::fs::{AtFlags, FlockOperation, StatxFlags, flock, statx};
 use rustix::io::retry_on_intr;
@@ -55,7 +55,7 @@ pub fn lock(dir: &Path) -> Result<File, String> {
     })
 }
 
-pub fn listen(options: &Options) -> Result<UnixListener, String> {
+pub fn listen(options: &KeeperOptions) -> Result<UnixListener, String> {
     let path = super::socket_path(&options.data_dir);
     let failed = |e: io::Error| format!("the socket {}: {e}", path.display());
     if let Some(fd) = options.listen_fd {

@@ -29,7 +29,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct KeeperOptions {
     pub data_dir: PathBuf,
     /// The read end of a pipe whose write end only the agent has: when it closes, everything ends.
     pub dev_fd: Option<RawFd>,
@@ -67,7 +67,7 @@ pub fn processes_of(cgroups: &Cgroups, run: RunId, label: &str, main: u32) -> Ve
 pub const EPHEMERAL_MARKER: &str = "throw-away";
 
 /// A throw-away directory whose agent died without removing it is removed by the last one who uses it.
-fn remove_ephemeral_dir(options: &Options, agent_lives: bool) {
+fn remove_ephemeral_dir(options: &KeeperOptions, agent_lives: bool) {
     let orphaned = options.dev_fd.is_some() && !agent_lives;
     if orphaned
         && options.data_dir.join(EPHEMERAL_MARKER).exists()

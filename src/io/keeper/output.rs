@@ -5,7 +5,7 @@
 //! copy (tee) and then moved from pipe to file by the kernel (splice): a keeper killed in between has lost none.
 //! Directories may belong to a task, so nothing here follows a symbolic link.
 
-use keeper::logs::{Rotation, Step};
+use keeper::logs::{LogFileStep, Rotation};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice, tee};
@@ -25,11 +25,11 @@ const MAX_DIR_ENTRIES: usize = 100_000;
 
 pub struct Output {
     dir: OwnedFd,
-    pub stdout: Stream,
-    pub stderr: Stream,
+    pub stdout: OutputStream,
+    pub stderr: OutputStream,
 }
 
-pub struct Stream {
+pub struct OutputStream {
     fifo: File,
     fifo_name: String,
     /// `<name>.stdout` or `<name>.stderr`.
@@ -72,8 +72,8 @@ impl Output {
     }
 
     fn open(dir: OwnedFd, logs: &RunLogs) -> io::Result<Output> {
-        let stdout = Stream::open(&dir, logs, "stdout")?;
-        let stderr = Stream::open(&dir, logs, "stderr")?;
+        let stdout = OutputStream::open(&dir, logs, "stdout")?;
+        let stderr = OutputStream::open(&dir, logs, "stderr")?;
         Ok(Output { dir, stdout, stderr })
     }
 
@@ -130,19 +130,19 @@ impl PipeView {
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for OutputStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fifo.as_fd()
     }
 }
 
-impl Stream {
-    fn open(dir: &OwnedFd, logs: &RunLogs, kind: &str) -> io::Result<Stream> {
+impl OutputStream {
+    fn open(dir: &OwnedFd, logs: &RunLogs, kind: &str) -> io::Result<OutputStream> {
         let fifo_name = fifo_name(logs, kind);
         let prefix = format!("{}.{kind}", logs.name);
         let fifo = open_fifo(dir, &fifo_name, OFlags::NONBLOCK)?;
         let rotation = Rotation::new(&files(dir, &prefix)?, logs.max_files, logs.max_file_bytes);
-        Ok(Stream { fifo: fifo.into(), fifo_name, prefix, rotation, file: None, lost_bytes: 0 })
+        Ok(OutputStream { fifo: fifo.into(), fifo_name, prefix, rotation, file: None, lost_bytes: 0 })
     }
 
     /// A later run of the same task may have put its own FIFO there.
@@ -163,8 +163,8 @@ impl Stream {
             }
             for step in self.rotation.take(chunk) {
                 match step {
-                    Step::Write { index, from, to } => self.write_log(dir, index, to - from),
-                    Step::Delete { index } => {
+                    LogFileStep::Write { index, from, to } => self.write_log(dir, index, to - from),
+                    LogFileStep::Delete { index } => {
                         let name = format!("{}.{index}", self.prefix);
                         let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
                     }
@@ -236,7 +236,7 @@ fn open_fifo(dir: &OwnedFd, name: &str, extra: OFlags) -> io::Result<OwnedFd> {
     Ok(fifo)
 }
 
-fn open_task_output(dir: &OwnedFd, stream: &Stream, owner: Option<(u32, u32)>) -> io::Result<OwnedFd> {
+fn open_task_output(dir: &OwnedFd, stream: &OutputStream, owner: Option<(u32, u32)>) -> io::Result<OwnedFd> {
     // NONBLOCK for the opening only: whoever swapped the FIFO for a device does not make the keeper wait.
     let end = open_fifo(dir, &stream.fifo_name, OFlags::NONBLOCK)?;
     rustix::fs::fcntl_setfl(&end, OFlags::RDWR)?;

@@ -15,14 +15,14 @@ use std::os::fd::OwnedFd;
 use wire::keeper::RunSpec;
 
 #[derive(Default)]
-pub struct Sessions(BTreeMap<ClientId, Session>);
+pub struct ExecSessions(BTreeMap<ClientId, Session>);
 
 struct Session {
     pid: u32,
     waiting: WaitingChild,
 }
 
-impl Sessions {
+impl ExecSessions {
     /// `mark`: of the run that it is beside. What the client gets: the terminal, or its ends of stdin, stdout and stderr.
     pub fn start(
         &mut self,

@@ -17,11 +17,11 @@ pub enum SignalKind {
 }
 
 /// Blocks the keeper's signals and makes them readable.
-pub struct Signals {
+pub struct KeeperSignals {
     fd: File,
 }
 
-impl Signals {
+impl KeeperSignals {
     pub fn new() -> io::Result<Self> {
         // SAFETY: `set` is initialised by sigemptyset before it is read; all pointers are to this live local; sigaddset
         // gets valid signal numbers; signalfd returns a descriptor that nobody else owns.
@@ -36,7 +36,7 @@ impl Signals {
             }
             match libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
                 -1 => Err(io::Error::last_os_error()),
-                fd => Ok(Signals { fd: File::from_raw_fd(fd) }),
+                fd => Ok(KeeperSignals { fd: File::from_raw_fd(fd) }),
             }
         }
     }
@@ -60,7 +60,7 @@ impl Signals {
     }
 }
 
-impl AsFd for Signals {
+impl AsFd for KeeperSignals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -6,7 +6,7 @@
 //! and so keeps neither the lock nor a connection from ending with the keeper either. (A signal at the parent's death would
 //! have to be taken back before the command is executed, and so would leave a moment without either.)
 
-use super::cgroup::{Group, Limits};
+use super::cgroup::{CgroupLimits, Group};
 use super::output::TaskOutputFds;
 use super::users::{self, User};
 use super::{process, signals};
@@ -118,7 +118,7 @@ fn make_executable(spec: &RunSpec, program: &Path) {
 /// The cgroup's files to join by. Limits that this machine cannot enforce were told by its fingerprint.
 pub fn join_files(group: &Group, spec: &RunSpec) -> Result<Vec<File>, SpawnError> {
     let RunSpec { cpu_mhz, memory_bytes, memory_low_bytes, .. } = *spec;
-    let limits = Limits { cpu_mhz, memory_bytes, memory_low_bytes };
+    let limits = CgroupLimits { cpu_mhz, memory_bytes, memory_low_bytes };
     group.create(limits).map_err(|e| SpawnError {
         message: format!("the task's cgroup cannot be made: {e}"),
         retryable: true,

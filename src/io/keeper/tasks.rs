@@ -3,9 +3,9 @@
 //! Refuses to know: the journal, clients, and why anything is started or killed.
 
 use super::cgroup::{Cgroups, Group};
-use super::epoll::{Epoll, Token};
+use super::epoll::{Epoll, ReadyToken};
 use super::output::{Output, PipeView, TaskOutputFds};
-use super::sessions::Sessions;
+use super::sessions::ExecSessions;
 use super::spawn::{self, ExecStatus, SpawnError, Stdio, WaitingChild};
 use super::{log, mark, process};
 use keeper::effects::Input;
@@ -199,7 +199,7 @@ impl Tasks {
     }
 
     /// Waits for every child that ended: the tasks, sessions, and what was left to us by them.
-    pub fn reap(&mut self, epoll: &Epoll, sessions: &mut Sessions, inputs: &mut Vec<Input>) {
+    pub fn reap(&mut self, epoll: &Epoll, sessions: &mut ExecSessions, inputs: &mut Vec<Input>) {
         while let Some((pid, status)) = process::reap() {
             let Some(slot) = self.by_pid.remove(&pid) else {
                 inputs.extend(sessions.reaped(pid, status));
@@ -290,14 +290,14 @@ fn open_output(
 impl Task {
     fn watch(&self, epoll: &Epoll, slot: u32) -> rustix::io::Result<()> {
         if let Some(output) = &self.output {
-            epoll.watch(&output.stdout, Token::Stdout(slot))?;
-            epoll.watch(&output.stderr, Token::Stderr(slot))?;
+            epoll.watch(&output.stdout, ReadyToken::Stdout(slot))?;
+            epoll.watch(&output.stderr, ReadyToken::Stderr(slot))?;
         }
         if let Some(waiting) = &self.waiting {
-            epoll.watch(&waiting.exec, Token::Exec(slot))?;
+            epoll.watch(&waiting.exec, ReadyToken::Exec(slot))?;
         }
         match &self.pidfd {
-            Some(pidfd) => epoll.watch(pidfd, Token::Process(slot)),
+            Some(pidfd) => epoll.watch(pidfd, ReadyToken::Process(slot)),
             None => Ok(()),
         }
     }

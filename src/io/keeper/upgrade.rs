@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: state. That goes through the journal, as after any other end of a keeper.
 
-use super::Options;
+use super::KeeperOptions;
 use super::process::open_descriptors;
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::File;
@@ -15,7 +15,7 @@ use std::process::Command;
 
 /// Everything that was open when this process began, except what the options name. Held until the tasks' FIFOs are open
 /// again (the old binary's ends are among them, and keep what the pipes hold), then dropped: tasks inherit none of it.
-pub fn inherited(options: &Options) -> Vec<OwnedFd> {
+pub fn inherited(options: &KeeperOptions) -> Vec<OwnedFd> {
     let kept = [options.dev_fd, options.listen_fd];
     let mut held = Vec::new();
     for fd in open_descriptors().into_iter().filter(|fd| *fd > 2) {
@@ -31,7 +31,12 @@ pub fn inherited(options: &Options) -> Vec<OwnedFd> {
 }
 
 /// Executes `exe` in place. Returns only the reason why that failed.
-pub fn replace(exe: &Path, options: &Options, listener: &UnixListener, agent: Option<&File>) -> io::Error {
+pub fn replace(
+    exe: &Path,
+    options: &KeeperOptions,
+    listener: &UnixListener,
+    agent: Option<&File>,
+) -> io::Error {
     let mut command = Command::new(exe);
     command.args(["keeper", "run", "-data-dir"]).arg(&options.data_dir);
     command.arg("-listen-fd").arg(listener.as_raw_fd().to_string());

@@ -2,18 +2,18 @@
 
 use super::{Decoder, Read, complete};
 use model::job::TaskGroup;
-use model::schema::{Declared, Hook};
+use model::schema::{Declared, DecodeHook};
 use serde_json::{Map, Value, json};
 
-pub fn finish(decoder: &mut Decoder<'_>, hook: Hook, read: &mut Read) {
+pub fn finish(decoder: &mut Decoder<'_>, hook: DecodeHook, read: &mut Read) {
     match hook {
-        Hook::Nothing => {}
-        Hook::Job => job(read),
-        Hook::Group => hand_down_vault(read),
-        Hook::Constraint | Hook::Affinity => condition(read),
-        Hook::Network => network(read),
-        Hook::Periodic => fill(read, &[("SpecType", json!("cron"))]),
-        Hook::Template => fill(
+        DecodeHook::Nothing => {}
+        DecodeHook::Job => job(read),
+        DecodeHook::Group => hand_down_vault(read),
+        DecodeHook::Constraint | DecodeHook::Affinity => condition(read),
+        DecodeHook::Network => network(read),
+        DecodeHook::Periodic => fill(read, &[("SpecType", json!("cron"))]),
+        DecodeHook::Template => fill(
             read,
             &[
                 ("ChangeMode", json!("restart")),
@@ -21,13 +21,13 @@ pub fn finish(decoder: &mut Decoder<'_>, hook: Hook, read: &mut Read) {
                 ("Splay", json!(5_000_000_000_i64)),
             ],
         ),
-        Hook::ChangeScript => fill(
+        DecodeHook::ChangeScript => fill(
             read,
             &[("Args", json!([])), ("Timeout", json!(5_000_000_000_i64)), ("FailOnError", json!(false))],
         ),
-        Hook::GroupScaling => group_scaling(decoder, read),
-        Hook::TaskScaling => task_scaling(decoder, read),
-        Hook::Vault => fill(
+        DecodeHook::GroupScaling => group_scaling(decoder, read),
+        DecodeHook::TaskScaling => task_scaling(decoder, read),
+        DecodeHook::Vault => fill(
             read,
             &[("Env", json!(true)), ("DisableFile", json!(false)), ("ChangeMode", json!("restart"))],
         ),

@@ -8,8 +8,8 @@ mod spacing;
 mod tokens;
 
 use super::diagnostic::{Diagnostic, Source};
-use super::hcl::{self, Body};
-use tokens::{Kind, Token};
+use super::hcl::{self, BlockBody};
+use tokens::{Token, TokenKind};
 
 const INDENT: usize = 2;
 
@@ -27,8 +27,8 @@ pub fn canonical(source: Source<'_>) -> Result<String, Diagnostic> {
 
 fn native(source: Source<'_>) -> Result<hcl_edit::structure::Body, Diagnostic> {
     match hcl::document(source)? {
-        Body::Hcl(body) => Ok(meaning::of(body)),
-        Body::Json(_) => {
+        BlockBody::Hcl(body) => Ok(meaning::of(body)),
+        BlockBody::Json(_) => {
             let detail = "it is written in JSON, which has no canonical layout here";
             Err(Diagnostic::nowhere(source.name, "Not HCL's own syntax", detail))
         }
@@ -60,9 +60,9 @@ struct Line {
 }
 
 impl Line {
-    fn new(line: tokens::Line<'_>) -> Line {
+    fn new(line: tokens::TokenLine<'_>) -> Line {
         let mut all = line.tokens;
-        let is_comment = |t: &Token<'_>| t.kind == Kind::Comment;
+        let is_comment = |t: &Token<'_>| t.kind == TokenKind::Comment;
         let comment = if all.len() > 1 { all.pop_if(|last| is_comment(last)) } else { None };
         let opens: i32 = all.iter().map(Token::opens).sum();
         let assign = all.iter().position(|t| t.text == "=").filter(|at| {

@@ -4,7 +4,7 @@
 
 mod quoted;
 
-use super::tokens::{Kind, Token};
+use super::tokens::{Token, TokenKind};
 
 /// The tokens in their order, with the blanks between them.
 pub fn joined(tokens: &[Token<'_>]) -> String {
@@ -14,7 +14,7 @@ pub fn joined(tokens: &[Token<'_>]) -> String {
             out.push(' ');
         }
         match token.kind {
-            Kind::Quoted => out.push_str(&quoted::tidied(token.text)),
+            TokenKind::Quoted => out.push_str(&quoted::tidied(token.text)),
             _ => out.push_str(token.text),
         }
     }
@@ -26,8 +26,8 @@ fn wants_blank(before: &[Token<'_>], next: &Token<'_>) -> bool {
     let last = &before[before.len() - 1];
     let is = |sign: &str| last.is(sign);
     match next.text {
-        _ if last.kind == Kind::Comment || next.kind == Kind::Comment || is(",") => true,
-        _ if next.kind == Kind::Quoted || next.kind == Kind::Heredoc => !opens_tightly(before),
+        _ if last.kind == TokenKind::Comment || next.kind == TokenKind::Comment || is(",") => true,
+        _ if next.kind == TokenKind::Quoted || next.kind == TokenKind::Heredoc => !opens_tightly(before),
         "," | ")" | "]" | "." | ".*" | "[*]" | "..." => false,
         "}" => !is("{"),
         "(" | "[" if ends_operand(last) => false,
@@ -39,8 +39,8 @@ fn wants_blank(before: &[Token<'_>], next: &Token<'_>) -> bool {
 fn opens_tightly(before: &[Token<'_>]) -> bool {
     let last = &before[before.len() - 1];
     match (last.kind, last.text) {
-        (Kind::Sign, "(" | "[" | "." | "!") => true,
-        (Kind::Sign, "-") => before.len() < 2 || !ends_operand(&before[before.len() - 2]),
+        (TokenKind::Sign, "(" | "[" | "." | "!") => true,
+        (TokenKind::Sign, "-") => before.len() < 2 || !ends_operand(&before[before.len() - 2]),
         _ => false,
     }
 }
@@ -48,9 +48,9 @@ fn opens_tightly(before: &[Token<'_>]) -> bool {
 /// An expression may end with it: what follows is called, indexed or subtracted.
 fn ends_operand(token: &Token<'_>) -> bool {
     match token.kind {
-        Kind::Name => token.text != "in",
-        Kind::Number | Kind::Quoted => true,
-        Kind::Sign => matches!(token.text, ")" | "]" | "}" | ".*" | "[*]"),
-        Kind::Heredoc | Kind::Comment => false,
+        TokenKind::Name => token.text != "in",
+        TokenKind::Number | TokenKind::Quoted => true,
+        TokenKind::Sign => matches!(token.text, ")" | "]" | "}" | ".*" | "[*]"),
+        TokenKind::Heredoc | TokenKind::Comment => false,
     }
 }

@@ -3,7 +3,7 @@
 //! Refuses to know: where a token belongs. A quoted template is one token, and so is a heredoc: neither is looked into.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     Name,
     Number,
     Quoted,
@@ -14,7 +14,7 @@ pub enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
-    pub kind: Kind,
+    pub kind: TokenKind,
     pub text: &'a str,
 }
 
@@ -22,20 +22,20 @@ impl Token<'_> {
     /// 1 for an opening bracket, -1 for a closing one.
     pub fn opens(&self) -> i32 {
         match (self.kind, self.text) {
-            (Kind::Sign, "(" | "[" | "{") => 1,
-            (Kind::Sign, ")" | "]" | "}") => -1,
+            (TokenKind::Sign, "(" | "[" | "{") => 1,
+            (TokenKind::Sign, ")" | "]" | "}") => -1,
             _ => 0,
         }
     }
 
     pub fn is(&self, sign: &str) -> bool {
-        self.kind == Kind::Sign && self.text == sign
+        self.kind == TokenKind::Sign && self.text == sign
     }
 }
 
 /// What stands between two ends of lines that are in no token, and that end.
 #[derive(Debug)]
-pub struct Line<'a> {
+pub struct TokenLine<'a> {
     pub tokens: Vec<Token<'a>>,
     pub end: &'a str,
 }
@@ -43,7 +43,7 @@ pub struct Line<'a> {
 /// Signs of more than one character, the longest first.
 const LONG_SIGNS: &[&str] = &["...", "==", "!=", "<=", ">=", "&&", "||", "=>", "[*]", ".*"];
 
-pub fn lines(text: &str) -> Vec<Line<'_>> {
+pub fn lines(text: &str) -> Vec<TokenLine<'_>> {
     let mut lines = Vec::new();
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -52,13 +52,13 @@ pub fn lines(text: &str) -> Vec<Line<'_>> {
         match token {
             Some(token) => tokens.push(token),
             None if taken.ends_with('\n') => {
-                lines.push(Line { tokens: std::mem::take(&mut tokens), end: taken });
+                lines.push(TokenLine { tokens: std::mem::take(&mut tokens), end: taken });
             }
             None => {}
         }
         rest = after;
     }
-    lines.push(Line { tokens, end: "" });
+    lines.push(TokenLine { tokens, end: "" });
     lines
 }
 
@@ -76,23 +76,23 @@ pub fn next(rest: &str) -> Option<(Option<Token<'_>>, usize)> {
 }
 
 /// The kind of the token that `rest` begins with, and its length in bytes, at least one character.
-fn token(rest: &str) -> (Kind, usize) {
+fn token(rest: &str) -> (TokenKind, usize) {
     let first = rest.chars().next().unwrap_or(' ');
     let second = rest.chars().nth(1).unwrap_or(' ');
     match first {
-        '#' => (Kind::Comment, line_length(rest)),
-        '/' if second == '/' => (Kind::Comment, line_length(rest)),
-        '/' if second == '*' => (Kind::Comment, rest.find("*/").map_or(rest.len(), |at| at + 2)),
-        '"' => (Kind::Quoted, quoted_length(rest)),
+        '#' => (TokenKind::Comment, line_length(rest)),
+        '/' if second == '/' => (TokenKind::Comment, line_length(rest)),
+        '/' if second == '*' => (TokenKind::Comment, rest.find("*/").map_or(rest.len(), |at| at + 2)),
+        '"' => (TokenKind::Quoted, quoted_length(rest)),
         '<' if second == '<' => match heredoc_length(rest) {
-            Some(length) => (Kind::Heredoc, length),
-            None => (Kind::Sign, 1),
+            Some(length) => (TokenKind::Heredoc, length),
+            None => (TokenKind::Sign, 1),
         },
-        '0'..='9' => (Kind::Number, number_length(rest)),
-        c if is_name_start(c) => (Kind::Name, prefix_length(rest, is_name)),
+        '0'..='9' => (TokenKind::Number, number_length(rest)),
+        c if is_name_start(c) => (TokenKind::Name, prefix_length(rest, is_name)),
         _ => {
             let long = LONG_SIGNS.iter().find(|sign| rest.starts_with(**sign));
-            (Kind::Sign, long.map_or(first.len_utf8(), |sign| sign.len()))
+            (TokenKind::Sign, long.map_or(first.len_utf8(), |sign| sign.len()))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::samples::SAMPLES;
 use super::*;
-use crate::{Refused, decode_job, decode_register};
+use crate::{RefusedJob, decode_job, decode_register};
 use model::job::{DelayFunction, HealthCheck, JobSpec, JobType, RestartMode};
 use model::resources::Hook;
 use model::time::Span;
@@ -161,7 +161,7 @@ fn what_is_not_built_is_refused_by_name() {
         ("/TaskGroups/0/Tasks/0/Kind", json!("connect-proxy"), "kind"),
     ] {
         match decode_job(&changed(path, value)) {
-            Err(Refused::NotSupported(all)) => {
+            Err(RefusedJob::NotSupported(all)) => {
                 assert!(
                     all.len() == 1 && all[0].starts_with("not supported yet: ") && all[0].contains(name),
                     "{all:?}"
@@ -210,7 +210,7 @@ fn wrong_types_and_values_name_the_member() {
         ),
     ] {
         match decode_job(&changed(path, value)) {
-            Err(Refused::Invalid(all)) => assert!(all.len() == 1 && all[0].contains(sentence), "{all:?}"),
+            Err(RefusedJob::Invalid(all)) => assert!(all.len() == 1 && all[0].contains(sentence), "{all:?}"),
             other => panic!("{path}: {other:?}"),
         }
     }

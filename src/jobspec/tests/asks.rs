@@ -2,7 +2,7 @@
 
 use super::accepted::decode;
 use super::*;
-use crate::{Refused, decode_job};
+use crate::{RefusedJob, decode_job};
 use model::claims::{Network, Port};
 use model::job::{DisconnectPolicy, JobSpec, Reconcile};
 use model::time::Span;
@@ -108,7 +108,7 @@ fn everything_in_a_file_arrives() {
     assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
 }
 
-fn disconnect(body: &str) -> Result<Option<DisconnectPolicy>, Refused> {
+fn disconnect(body: &str) -> Result<Option<DisconnectPolicy>, RefusedJob> {
     let text = format!("job \"a\" {{\ngroup \"g\" {{\n{body}\ntask \"t\" {{\ndriver = \"d\"\n}}\n}}\n}}\n");
     decode_job(&read(&text).job.unwrap()).map(|spec| spec.groups[0].disconnect)
 }

@@ -3,9 +3,9 @@
 mod accepted;
 mod actions;
 mod asks;
+mod child_jobs;
 mod cost;
 mod depth;
-mod family;
 mod inputs;
 mod parsing;
 mod samples;

@@ -12,7 +12,7 @@ fn process(pid: u32) -> Process {
 }
 
 /// The journal without the entries that `lost` names, as damage leaves it.
-fn without(journal: &[u8], lost: impl Fn(&Entry) -> bool) -> Vec<u8> {
+fn without(journal: &[u8], lost: impl Fn(&JournalEntry) -> bool) -> Vec<u8> {
     let mut left = Vec::new();
     for entry in journal::read(journal).entries {
         let begins = left.len();
@@ -71,12 +71,12 @@ fn after_a_reboot_a_run_that_waited_counts_as_ended() {
 /// What is lost of the journal of one living run, and whether its process must be ended for it.
 #[test]
 fn only_processes_without_a_journal_entry_are_killed() {
-    type Lost = fn(&Entry) -> bool;
+    type Lost = fn(&JournalEntry) -> bool;
     let cases: [(Lost, bool); 4] = [
         (|_| false, false),
         (|_| true, true),
-        (|e| matches!(e, Entry::Waiting { .. }), true),
-        (|e| matches!(e, Entry::Released { .. }), false),
+        (|e| matches!(e, JournalEntry::Waiting { .. }), true),
+        (|e| matches!(e, JournalEntry::Released { .. }), false),
     ];
     for (n, (lost, stray)) in cases.into_iter().enumerate() {
         let mut w = World::new();
@@ -98,7 +98,7 @@ fn a_stray_is_killed_and_reported_with_unknown_exit() {
     assert_eq!(restored.strays[0].processes, [process(8), process(7)]);
     assert_eq!(restored.write, Write::Nothing, "whoever comes next finds it again");
     let mut w = World { keeper, journal: vec![], now: Mono(0), did: vec![], told: vec![], synced: false };
-    w.turn(vec![command(Command::Hello { protocol: PROTOCOL })]);
+    w.turn(vec![command(KeeperCommand::Hello { protocol: PROTOCOL })]);
     assert_eq!(w.did, [Effect::Sweep { run }]);
     w.turn(vec![Input::Swept { run, empty: false }, stop(run, Span::ZERO)]);
     assert!(w.did.is_empty() && w.told.is_empty() && w.journal.is_empty());
@@ -122,12 +122,12 @@ fn a_lost_release_entry_makes_the_process_a_stray() {
     let mut w = World::new();
     let run = w.running(1);
     // its process is gone, so it carries no mark
-    let journal = without(&w.journal, |e| matches!(e, Entry::Released { .. }));
+    let journal = without(&w.journal, |e| matches!(e, JournalEntry::Released { .. }));
     let (mut next, restored) = World::from(BOOT, journal);
     assert_eq!(restored.strays[0].processes, [process(1)]);
     next.turn(vec![Input::Swept { run, empty: true }]);
     assert_eq!(next.told, [send(Event::Exited { run, exit: UNKNOWN_EXIT, at: Wall(500) })]);
-    let journal = without(&w.journal, |e| matches!(e, Entry::Waiting { .. }));
+    let journal = without(&w.journal, |e| matches!(e, JournalEntry::Waiting { .. }));
     let (mut next, _) = World::from(BOOT, journal);
     assert_eq!(stands(&mut next), Some(RunState::Exited { exit: UNKNOWN_EXIT, at: Wall(1000) }));
 }

@@ -4,14 +4,14 @@ mod lost;
 
 use super::brain::Keeper;
 use super::effects::*;
-use super::journal::{self, Entry, Process};
+use super::journal::{self, JournalEntry, Process};
 use super::mark::Marked;
 use super::restore::UNKNOWN_EXIT;
 use super::run::sample as spec;
 use model::id::{RunId, Uuid};
 use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Span, Wall};
-use wire::keeper::{Command, Event, MAX_RUNS, MAX_SESSIONS, PROTOCOL, RunState};
+use wire::keeper::{Event, KeeperCommand, MAX_RUNS, MAX_SESSIONS, PROTOCOL, RunState};
 
 const BOOT: Uuid = Uuid::from_bytes([7; 16]);
 const OTHER_BOOT: Uuid = Uuid::from_bytes([8; 16]);
@@ -43,7 +43,7 @@ impl World {
         let (keeper, restored) = Keeper::restore(boot, 99, &journal, marked, Wall(1000));
         let mut world = World { keeper, journal, now: Mono(0), did: vec![], told: vec![], synced: false };
         world.write(restored.write.clone());
-        world.turn(vec![command(Command::Hello { protocol: PROTOCOL })]);
+        world.turn(vec![command(KeeperCommand::Hello { protocol: PROTOCOL })]);
         (world, restored)
     }
 
@@ -92,7 +92,7 @@ impl World {
     }
 
     fn states(&mut self) -> Vec<RunState> {
-        self.turn(vec![command(Command::List)]);
+        self.turn(vec![command(KeeperCommand::List)]);
         match self.told.first() {
             Some(Effect::Send { event: Event::Welcome { runs, .. }, .. }) => {
                 runs.iter().map(|r| r.state.clone()).collect()
@@ -108,16 +108,16 @@ fn id(n: u32) -> RunId {
     RunId(Uuid::from_bytes(bytes))
 }
 
-fn command(command: Command) -> Input {
+fn command(command: KeeperCommand) -> Input {
     Input::Command { client: AGENT, command }
 }
 
 fn start(run: RunId) -> Input {
-    command(Command::Start { run, spec: Box::new(spec()) })
+    command(KeeperCommand::Start { run, spec: Box::new(spec()) })
 }
 
 fn stop(run: RunId, timeout: Span) -> Input {
-    command(Command::Stop { run, signal: 15, timeout })
+    command(KeeperCommand::Stop { run, signal: 15, timeout })
 }
 
 fn send(event: Event) -> Effect {
@@ -156,7 +156,7 @@ fn a_run_from_start_to_forgotten() {
     assert_eq!(w.did, [Effect::Close { run }]);
     assert_eq!(w.told, [send(Event::Exited { run, exit: CODE_0, at: Wall(500) })]);
     assert_eq!(w.keeper.next_deadline(), None);
-    w.turn(vec![command(Command::Forget { run })]);
+    w.turn(vec![command(KeeperCommand::Forget { run })]);
     assert!(!w.synced && w.states().is_empty());
 }
 
@@ -229,21 +229,21 @@ fn refusals_have_a_sentence_and_no_effect() {
     let mut w = World::new();
     let (running, unknown) = (w.running(1), id(9));
     for input in [
-        command(Command::Signal { run: running, signal: 0 }),
-        command(Command::Signal { run: running, signal: 65 }),
-        command(Command::Signal { run: unknown, signal: 15 }),
-        command(Command::Stop { run: unknown, signal: 15, timeout: Span::ZERO }),
-        command(Command::Stop { run: running, signal: -1, timeout: Span::ZERO }),
-        command(Command::Forget { run: running }),
-        Input::Command { client: 7, command: Command::List },
-        Input::Command { client: 7, command: Command::Hello { protocol: PROTOCOL + 1 } },
+        command(KeeperCommand::Signal { run: running, signal: 0 }),
+        command(KeeperCommand::Signal { run: running, signal: 65 }),
+        command(KeeperCommand::Signal { run: unknown, signal: 15 }),
+        command(KeeperCommand::Stop { run: unknown, signal: 15, timeout: Span::ZERO }),
+        command(KeeperCommand::Stop { run: running, signal: -1, timeout: Span::ZERO }),
+        command(KeeperCommand::Forget { run: running }),
+        Input::Command { client: 7, command: KeeperCommand::List },
+        Input::Command { client: 7, command: KeeperCommand::Hello { protocol: PROTOCOL + 1 } },
     ] {
         w.turn(vec![input.clone()]);
         assert!(w.did.is_empty() && refused(&w.told), "{input:?}: {:?}", w.told);
     }
     let mut bad = spec();
     bad.cwd = "relative".into();
-    w.turn(vec![command(Command::Start { run: unknown, spec: Box::new(bad) })]);
+    w.turn(vec![command(KeeperCommand::Start { run: unknown, spec: Box::new(bad) })]);
     assert!(matches!(&w.did[..], [Effect::Send { event: Event::StartFailed { retryable: false, .. }, .. }]));
 }
 
@@ -295,15 +295,15 @@ fn runs_are_bounded_and_their_list_fits_into_a_message() {
         let mut spec = spec();
         spec.label = long.clone();
         let run = id(n);
-        w.turn(vec![command(Command::Start { run, spec: Box::new(spec) })]);
+        w.turn(vec![command(KeeperCommand::Start { run, spec: Box::new(spec) })]);
         w.turn(vec![Input::SpawnFailed { run, message: "m".repeat(999), retryable: false }]);
     }
     w.turn(vec![start(id(u32::MAX))]);
     assert!(matches!(w.did[..], [Effect::Send { event: Event::StartFailed { retryable: true, .. }, .. }]));
-    w.turn(vec![command(Command::List)]);
+    w.turn(vec![command(KeeperCommand::List)]);
     let Some(Effect::Send { event, .. }) = w.told.first() else { panic!("{:?}", w.told) };
     assert!(wire::record::encode(event).len() <= wire::keeper::MAX_MESSAGE_BYTES);
-    w.turn(vec![command(Command::Forget { run: id(0) }), start(id(u32::MAX))]);
+    w.turn(vec![command(KeeperCommand::Forget { run: id(0) }), start(id(u32::MAX))]);
     assert_eq!(w.did.len(), 1);
 }
 
@@ -365,18 +365,20 @@ fn the_journal_does_not_grow_with_what_is_forgotten() {
     let mut largest = 0;
     for n in 1..3000 {
         let run = w.ended(n);
-        w.turn(vec![command(Command::Forget { run })]);
+        w.turn(vec![command(KeeperCommand::Forget { run })]);
         largest = largest.max(w.journal.len());
     }
     assert!((60_000..70_000).contains(&largest), "{largest}");
     let entries = journal::read(&w.journal).entries;
-    assert!(entries.iter().any(|e| matches!(e, Entry::Started { run, .. } if *run == kept)));
+    assert!(entries.iter().any(|e| matches!(e, JournalEntry::Started { run, .. } if *run == kept)));
     assert_eq!(World::from(BOOT, w.journal.clone()).1.running.len(), 1);
 }
 
 #[test]
 fn a_shutdown_ends_all_runs_first() {
-    for input in [command(Command::Shutdown { signal: 15, timeout: Span::millis(500) }), Input::AgentGone] {
+    for input in
+        [command(KeeperCommand::Shutdown { signal: 15, timeout: Span::millis(500) }), Input::AgentGone]
+    {
         let mut w = World::new();
         let (a, b) = (w.running(1), w.running(2));
         w.turn(vec![input]);
@@ -398,12 +400,12 @@ fn a_shutdown_ends_all_runs_first() {
 }
 
 fn exec(client: ClientId, run: RunId) -> Input {
-    Input::Command { client, command: Command::Exec { run, spec: Box::new(spec()), tty: true } }
+    Input::Command { client, command: KeeperCommand::Exec { run, spec: Box::new(spec()), tty: true } }
 }
 
 /// Another connection.
 fn guest(w: &mut World, client: ClientId) -> ClientId {
-    w.turn(vec![Input::Command { client, command: Command::Hello { protocol: PROTOCOL } }]);
+    w.turn(vec![Input::Command { client, command: KeeperCommand::Hello { protocol: PROTOCOL } }]);
     client
 }
 

@@ -117,7 +117,7 @@ fn times_are_those_of_the_zone_wherever_it_is() {
 fn what_never_comes_is_known_soon() {
     let longest = format!("0 0 {} 4,6,9,11 *", ["31"; 80].join(","));
     assert!(longest.len() <= MAX_BYTES && Cron::parse(&longest).is_ok_and(|cron| cron.days.len() == 1));
-    let crons = vec![Cron::parse(&longest).expect("parses"); crate::family::MAX_EXPRESSIONS];
+    let crons = vec![Cron::parse(&longest).expect("parses"); crate::periodic::MAX_EXPRESSIONS];
     let schedule = Schedule { crons, zone: TimeZone::posix(BERLIN).expect("a zone") };
     let after = Wall(at("2024-05-01T10:00:00Z") * 1_000_000_000);
     assert_eq!(schedule.next(after), None);

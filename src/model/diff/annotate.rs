@@ -1,9 +1,9 @@
 //! What a difference leads to: how many allocations of a group, and which fields and tasks make it so.
 
-use super::{FieldDiff, GroupDiff, JobDiff, Kind, ObjectDiff, TaskDiff};
+use super::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
 use crate::job::Task;
 use crate::plan::GroupChanges;
-use crate::schema::{Block, Change, Declared, Member};
+use crate::schema::{Block, ChangeEffect, Declared, Member};
 use std::collections::BTreeMap;
 
 const CREATE: &str = "forces create";
@@ -48,12 +48,12 @@ fn annotate_count(count: &mut FieldDiff) {
     };
 }
 
-fn forced(group: Kind, task: &TaskDiff) -> Option<&'static str> {
+fn forced(group: DiffType, task: &TaskDiff) -> Option<&'static str> {
     match (task.kind, group) {
-        (Kind::None, _) => None,
-        (Kind::Added, Kind::Added) => Some(CREATE),
-        (Kind::Deleted, Kind::Deleted) => Some(DESTROY),
-        (Kind::Edited, _) if stays(task) => Some(IN_PLACE),
+        (DiffType::None, _) => None,
+        (DiffType::Added, DiffType::Added) => Some(CREATE),
+        (DiffType::Deleted, DiffType::Deleted) => Some(DESTROY),
+        (DiffType::Edited, _) if stays(task) => Some(IN_PLACE),
         _ => Some(REPLACE),
     }
 }
@@ -62,12 +62,13 @@ fn forced(group: Kind, task: &TaskDiff) -> Option<&'static str> {
 fn stays(task: &TaskDiff) -> bool {
     let restarts = |block: &Block, field: &FieldDiff| {
         let name = field.name.split('[').next().unwrap_or_default();
-        field.kind != Kind::None && block.by_json(name).is_some_and(|m| m.change == Change::Destructive)
+        field.kind != DiffType::None
+            && block.by_json(name).is_some_and(|m| m.change == ChangeEffect::Destructive)
     };
     let in_object = |object: &ObjectDiff| {
         let named = |m: &&Member| m.json == object.name || m.block().is_some_and(|b| b.shown == object.name);
         match Task::BLOCK.members.iter().find(named) {
-            Some(member) if member.change == Change::Destructive => true,
+            Some(member) if member.change == ChangeEffect::Destructive => true,
             Some(member) => member.block().is_some_and(|b| object.fields.iter().any(|f| restarts(b, f))),
             None => false,
         }

@@ -1,8 +1,9 @@
 //! Comparing flat names and texts: fields of one thing, one block, and sets of blocks. Refuses to know what they mean.
 
-use super::{FieldDiff, Kind, ObjectDiff};
-use crate::schema::Kind as Shaped;
-use crate::schema::{Block, BlockList, BlockMap, Change, Fields, Member, Shape, Told, View};
+use super::{DiffType, FieldDiff, ObjectDiff};
+use crate::schema::{
+    Block, BlockList, BlockMap, ChangeEffect, FieldView, Fields, Member, Shape, Told, ValueKind,
+};
 use crate::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -24,31 +25,33 @@ impl Flat {
         flat
     }
 
-    fn field(&mut self, member: &Member, view: View<'_>) {
+    fn field(&mut self, member: &Member, view: FieldView<'_>) {
         if !is_told(member) || member.json.is_empty() {
             return;
         }
         let name = member.json.to_string();
         let text = match view {
-            View::Text(text) => text.to_string(),
-            View::Int(0) if member.zero_is_untold => return,
-            View::Int(number) => number.to_string(),
-            View::Bool(flag) => flag.to_string(),
-            View::Span(span) => span.as_nanos().to_string(),
-            View::Null if matches!(member.shape, Shape::Value(_)) => String::new(),
-            View::TextMap(map) => {
+            FieldView::Text(text) => text.to_string(),
+            FieldView::Int(0) if member.zero_is_untold => return,
+            FieldView::Int(number) => number.to_string(),
+            FieldView::Bool(flag) => flag.to_string(),
+            FieldView::Span(span) => span.as_nanos().to_string(),
+            FieldView::Null if matches!(member.shape, Shape::Value(_)) => String::new(),
+            FieldView::TextMap(map) => {
                 let entries = map.iter().map(|(key, value)| (format!("{name}[{key}]"), value.clone()));
                 return self.0.extend(entries);
             }
-            View::Texts(texts) if member.told == Told::InOrder => {
+            FieldView::Texts(texts) if member.told == Told::InOrder => {
                 let entries =
                     texts.iter().enumerate().map(|(i, text)| (format!("{name}[{i}]"), text.clone()));
                 return self.0.extend(entries);
             }
-            View::Free(_) if member.told == Told::AsBlock => return,
-            View::Free(map) => return map.iter().for_each(|(k, v)| self.value(format!("{name}[{k}]"), v)),
-            View::Null | View::NotKept | View::Texts(_) => return,
-            View::Block(_) | View::Blocks(_) | View::ByLabel(_) => return,
+            FieldView::Free(_) if member.told == Told::AsBlock => return,
+            FieldView::Free(map) => {
+                return map.iter().for_each(|(k, v)| self.value(format!("{name}[{k}]"), v));
+            }
+            FieldView::Null | FieldView::NotKept | FieldView::Texts(_) => return,
+            FieldView::Block(_) | FieldView::Blocks(_) | FieldView::ByLabel(_) => return,
         };
         self.0.insert(name, text);
     }
@@ -97,10 +100,10 @@ impl Part {
     pub fn of(block: &dyn Fields) -> Part {
         let mut inner = Vec::new();
         block.each(&mut |member, view| match view {
-            View::Block(block) if is_told(member) => {
+            FieldView::Block(block) if is_told(member) => {
                 inner.push((name(member, block.block()), Flat::of(block)))
             }
-            View::Blocks(list) if is_told(member) => {
+            FieldView::Blocks(list) if is_told(member) => {
                 inner.extend(blocks(list).map(|block| (name(member, block.block()), Flat::of(block))));
             }
             _ => {}
@@ -132,7 +135,7 @@ fn blocks(list: &dyn BlockList) -> impl Iterator<Item = &dyn Fields> {
 }
 
 fn is_told(member: &Member) -> bool {
-    member.told != Told::ByHand && member.change != Change::Nothing
+    member.told != Told::ByHand && member.change != ChangeEffect::Nothing
 }
 
 /// What changed of the blocks in a block, ordered by name.
@@ -144,14 +147,14 @@ pub fn objects(old: Option<&dyn Fields>, new: Option<&dyn Fields>) -> Vec<Object
     for name in names {
         let (was, is) = (old.get(name), new.get(name));
         let Some((member, _)) = was.or(is) else { continue };
-        let (was, is) = (was.map_or(View::Null, |w| w.1), is.map_or(View::Null, |i| i.1));
+        let (was, is) = (was.map_or(FieldView::Null, |w| w.1), is.map_or(FieldView::Null, |i| i.1));
         objects.extend(of_member(member, was, is));
     }
     objects.sort_by_key(|object| object.name);
     objects
 }
 
-fn views(block: Option<&dyn Fields>) -> BTreeMap<&'static str, (&'static Member, View<'_>)> {
+fn views(block: Option<&dyn Fields>) -> BTreeMap<&'static str, (&'static Member, FieldView<'_>)> {
     let mut views = BTreeMap::new();
     if let Some(block) = block {
         block.each(&mut |member, view| {
@@ -163,28 +166,28 @@ fn views(block: Option<&dyn Fields>) -> BTreeMap<&'static str, (&'static Member,
     views
 }
 
-fn of_member(member: &'static Member, old: View<'_>, new: View<'_>) -> Vec<ObjectDiff> {
+fn of_member(member: &'static Member, old: FieldView<'_>, new: FieldView<'_>) -> Vec<ObjectDiff> {
     let parts = |view| match view {
-        View::Blocks(list) => Part::all(list),
-        View::ByLabel(map) => Part::labelled(map),
+        FieldView::Blocks(list) => Part::all(list),
+        FieldView::ByLabel(map) => Part::labelled(map),
         _ => vec![],
     };
     match (member.shape, member.told) {
         (Shape::One(inner), _) => block(inner.shown, one(old), one(new)).into_iter().collect(),
         (Shape::Many(inner), Told::InOrder) => {
-            let at = |view, i| if let View::Blocks(list) = view { list.at(i) } else { None };
-            let count = |view| if let View::Blocks(list) = view { list.count() } else { 0 };
+            let at = |view, i| if let FieldView::Blocks(list) = view { list.at(i) } else { None };
+            let count = |view| if let FieldView::Blocks(list) = view { list.count() } else { 0 };
             let all = 0..count(old).max(count(new));
             all.filter_map(|i| block(inner.shown, at(old, i), at(new, i))).collect()
         }
         (Shape::Many(inner) | Shape::ByLabel(inner), _) => set(inner.shown, parts(old), parts(new)),
-        (Shape::Value(Shaped::Texts), Told::AsSet) => {
-            let list = |view| if let View::Texts(texts) = view { texts } else { &[] };
+        (Shape::Value(ValueKind::Texts), Told::AsSet) => {
+            let list = |view| if let FieldView::Texts(texts) = view { texts } else { &[] };
             texts(member.json, list(old), list(new)).into_iter().collect()
         }
-        (Shape::Value(Shaped::Free), Told::AsBlock) => {
+        (Shape::Value(ValueKind::Free), Told::AsBlock) => {
             let flat = |view| match view {
-                View::Free(map) if !map.is_empty() => Some(Flat::of_values(map)),
+                FieldView::Free(map) if !map.is_empty() => Some(Flat::of_values(map)),
                 _ => None,
             };
             object(member.json, flat(old), flat(new)).into_iter().collect()
@@ -193,8 +196,8 @@ fn of_member(member: &'static Member, old: View<'_>, new: View<'_>) -> Vec<Objec
     }
 }
 
-fn one(view: View<'_>) -> Option<&dyn Fields> {
-    if let View::Block(block) = view { Some(block) } else { None }
+fn one(view: FieldView<'_>) -> Option<&dyn Fields> {
+    if let FieldView::Block(block) = view { Some(block) } else { None }
 }
 
 /// A block that there is once, if it or a block in it changed.
@@ -202,19 +205,19 @@ fn block(name: &'static str, old: Option<&dyn Fields>, new: Option<&dyn Fields>)
     let inner = objects(old, new);
     let (old, new) = (old.map(Flat::of), new.map(Flat::of));
     let kind = match kind_of(old.as_ref(), new.as_ref()) {
-        Kind::None if !inner.is_empty() => Kind::Edited,
+        DiffType::None if !inner.is_empty() => DiffType::Edited,
         kind => kind,
     };
     let fields = || changes(&old.unwrap_or_default(), &new.unwrap_or_default(), true);
-    (kind != Kind::None).then(|| ObjectDiff { kind, name, fields: fields(), objects: inner })
+    (kind != DiffType::None).then(|| ObjectDiff { kind, name, fields: fields(), objects: inner })
 }
 
-pub fn kind_of<T: PartialEq>(old: Option<&T>, new: Option<&T>) -> Kind {
+pub fn kind_of<T: PartialEq>(old: Option<&T>, new: Option<&T>) -> DiffType {
     match (old, new) {
-        (None, Some(_)) => Kind::Added,
-        (Some(_), None) => Kind::Deleted,
-        (old, new) if old == new => Kind::None,
-        _ => Kind::Edited,
+        (None, Some(_)) => DiffType::Added,
+        (Some(_), None) => DiffType::Deleted,
+        (old, new) if old == new => DiffType::None,
+        _ => DiffType::Edited,
     }
 }
 
@@ -223,15 +226,15 @@ pub fn changes(old: &Flat, new: &Flat, contextual: bool) -> Vec<FieldDiff> {
     let mut names = BTreeSet::new();
     names.extend(old.0.keys().chain(new.0.keys()));
     let one = |name: &String| field(name, old.text(name), new.text(name));
-    names.into_iter().map(one).filter(|f| contextual || f.kind != Kind::None).collect()
+    names.into_iter().map(one).filter(|f| contextual || f.kind != DiffType::None).collect()
 }
 
 pub fn field(name: &str, old: &str, new: &str) -> FieldDiff {
     let kind = match (old, new) {
-        _ if old == new => Kind::None,
-        ("", _) => Kind::Added,
-        (_, "") => Kind::Deleted,
-        _ => Kind::Edited,
+        _ if old == new => DiffType::None,
+        ("", _) => DiffType::Added,
+        (_, "") => DiffType::Deleted,
+        _ => DiffType::Edited,
     };
     FieldDiff { kind, name: name.to_string(), old: old.to_string(), new: new.to_string(), annotation: None }
 }
@@ -240,14 +243,14 @@ pub fn field(name: &str, old: &str, new: &str) -> FieldDiff {
 pub fn object(name: &'static str, old: Option<Flat>, new: Option<Flat>) -> Option<ObjectDiff> {
     let kind = kind_of(old.as_ref(), new.as_ref());
     let fields = || changes(&old.clone().unwrap_or_default(), &new.clone().unwrap_or_default(), true);
-    (kind != Kind::None).then(|| ObjectDiff { kind, name, fields: fields(), objects: vec![] })
+    (kind != DiffType::None).then(|| ObjectDiff { kind, name, fields: fields(), objects: vec![] })
 }
 
 /// Blocks of which there may be several: one that changed went, and another one came.
 pub fn set(name: &'static str, old: Vec<Part>, new: Vec<Part>) -> Vec<ObjectDiff> {
     let (old, new) = (distinct(&old), distinct(&new));
-    let came = new.iter().filter(|p| !old.contains(*p)).map(|p| whole(name, Kind::Added, p));
-    let went = old.iter().filter(|p| !new.contains(*p)).map(|p| whole(name, Kind::Deleted, p));
+    let came = new.iter().filter(|p| !old.contains(*p)).map(|p| whole(name, DiffType::Added, p));
+    let went = old.iter().filter(|p| !new.contains(*p)).map(|p| whole(name, DiffType::Deleted, p));
     came.chain(went).collect()
 }
 
@@ -257,10 +260,10 @@ fn distinct<T: Ord>(parts: &[T]) -> BTreeSet<&T> {
     distinct
 }
 
-fn whole(name: &'static str, kind: Kind, part: &Part) -> ObjectDiff {
+fn whole(name: &'static str, kind: DiffType, part: &Part) -> ObjectDiff {
     let none = Flat::default();
     let fields = |flat: &Flat| match kind {
-        Kind::Deleted => changes(flat, &none, true),
+        DiffType::Deleted => changes(flat, &none, true),
         _ => changes(&none, flat, true),
     };
     let inner = |(name, flat): &(&'static str, Flat)| ObjectDiff {
@@ -283,11 +286,11 @@ pub fn texts(name: &'static str, old: &[String], new: &[String]) -> Option<Objec
         all.into_iter().map(|one| field(name, &text(&old, one), &text(&new, one))).collect();
     fields.sort_by_key(|f| f.kind.as_str());
     let has = |kind| fields.iter().any(|f| f.kind == kind);
-    let kind = match (has(Kind::Added), has(Kind::Deleted)) {
+    let kind = match (has(DiffType::Added), has(DiffType::Deleted)) {
         (false, false) => return None,
-        (true, false) => Kind::Added,
-        (false, true) => Kind::Deleted,
-        (true, true) => Kind::Edited,
+        (true, false) => DiffType::Added,
+        (false, true) => DiffType::Deleted,
+        (true, true) => DiffType::Edited,
     };
     Some(ObjectDiff { kind, name, fields, objects: vec![] })
 }

@@ -17,7 +17,7 @@ use fields::{Flat, changes, kind_of, object, objects};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DiffType {
     #[default]
     None,
     Added,
@@ -25,20 +25,20 @@ pub enum Kind {
     Edited,
 }
 
-impl Kind {
+impl DiffType {
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::None => "None",
-            Kind::Added => "Added",
-            Kind::Deleted => "Deleted",
-            Kind::Edited => "Edited",
+            DiffType::None => "None",
+            DiffType::Added => "Added",
+            DiffType::Deleted => "Deleted",
+            DiffType::Edited => "Edited",
         }
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldDiff {
-    pub kind: Kind,
+    pub kind: DiffType,
     pub name: String,
     pub old: String,
     pub new: String,
@@ -48,7 +48,7 @@ pub struct FieldDiff {
 /// A block within a job, a group or a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectDiff {
-    pub kind: Kind,
+    pub kind: DiffType,
     pub name: &'static str,
     pub fields: Vec<FieldDiff>,
     pub objects: Vec<ObjectDiff>,
@@ -56,7 +56,7 @@ pub struct ObjectDiff {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskDiff {
-    pub kind: Kind,
+    pub kind: DiffType,
     pub name: String,
     pub fields: Vec<FieldDiff>,
     pub objects: Vec<ObjectDiff>,
@@ -65,7 +65,7 @@ pub struct TaskDiff {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupDiff {
-    pub kind: Kind,
+    pub kind: DiffType,
     pub name: String,
     pub fields: Vec<FieldDiff>,
     pub objects: Vec<ObjectDiff>,
@@ -76,7 +76,7 @@ pub struct GroupDiff {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobDiff {
-    pub kind: Kind,
+    pub kind: DiffType,
     pub id: String,
     pub fields: Vec<FieldDiff>,
     pub objects: Vec<ObjectDiff>,
@@ -93,11 +93,11 @@ impl JobDiff {
             .into_iter()
             .map(|name| group(before.get(name).copied(), after.get(name).copied()))
             .collect();
-        let same = fields.is_empty() && objects.is_empty() && groups.iter().all(|g| g.kind == Kind::None);
+        let same = fields.is_empty() && objects.is_empty() && groups.iter().all(|g| g.kind == DiffType::None);
         let kind = match old {
-            None => Kind::Added,
-            Some(_) if same => Kind::None,
-            Some(_) => Kind::Edited,
+            None => DiffType::Added,
+            Some(_) if same => DiffType::None,
+            Some(_) => DiffType::Edited,
         };
         JobDiff { kind, id: new.id.clone(), fields, objects, groups }
     }

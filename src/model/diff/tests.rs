@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::constraint::Constraint;
-use crate::family::Periodic;
-use crate::family::dispatch::{DispatchPayload, Parameterized, PayloadRule};
+use crate::dispatch::{DispatchPayload, Parameterized, PayloadRule};
 use crate::job::{DisconnectPolicy, JobType, Reconcile, TaskAction};
+use crate::periodic::Periodic;
 use crate::plan::GroupChanges;
 use crate::preference::{Affinity, Spread, SpreadTarget};
 use crate::resources::{Hook, Lifecycle};
@@ -24,7 +24,7 @@ fn changed(change: Change) -> JobDiff {
 }
 
 fn field_line(f: &FieldDiff) -> String {
-    let mark = if f.kind == Kind::None { "=".into() } else { f.kind.as_str()[..1].to_string() };
+    let mark = if f.kind == DiffType::None { "=".into() } else { f.kind.as_str()[..1].to_string() };
     format!("{mark} {}: {:?} {:?}", f.name, f.old, f.new)
 }
 
@@ -107,7 +107,7 @@ fn each_field_and_block_of_a_job_is_compared() {
     for (change, want) in cases {
         let diff = changed(change);
         assert_eq!(lines(&diff.fields, &diff.objects), want);
-        assert_eq!((diff.kind, diff.groups[0].kind), (Kind::Edited, Kind::None), "{want:?}");
+        assert_eq!((diff.kind, diff.groups[0].kind), (DiffType::Edited, DiffType::None), "{want:?}");
     }
 }
 
@@ -236,7 +236,7 @@ fn each_field_and_block_of_a_group_is_compared() {
     for (change, want) in cases {
         let group = changed(change).groups.remove(0);
         assert_eq!(lines(&group.fields, &group.objects), want);
-        assert_eq!((group.kind, group.tasks[0].kind), (Kind::Edited, Kind::None), "{want:?}");
+        assert_eq!((group.kind, group.tasks[0].kind), (DiffType::Edited, DiffType::None), "{want:?}");
     }
 }
 
@@ -287,7 +287,7 @@ fn each_field_and_block_of_a_task_is_compared() {
         let mut group = changed(change).groups.remove(0);
         let task = group.tasks.remove(0);
         assert_eq!(lines(&task.fields, &task.objects), want);
-        assert_eq!((group.kind, task.kind), (Kind::Edited, Kind::Edited), "{want:?}");
+        assert_eq!((group.kind, task.kind), (DiffType::Edited, DiffType::Edited), "{want:?}");
     }
 }
 
@@ -337,9 +337,9 @@ fn what_comes_and_goes_is_whole_and_in_order() {
     let diff = JobDiff::between(None, &new);
     assert_eq!(
         (diff.kind, diff.groups[0].kind, diff.groups[0].tasks[0].kind),
-        (Kind::Added, Kind::Added, Kind::Added)
+        (DiffType::Added, DiffType::Added, DiffType::Added)
     );
-    assert!(diff.fields.iter().all(|f| f.kind == Kind::Added && f.old.is_empty()), "{:?}", diff.fields);
+    assert!(diff.fields.iter().all(|f| f.kind == DiffType::Added && f.old.is_empty()), "{:?}", diff.fields);
     let diff = changed(|j| {
         let mut other = j.groups[0].clone();
         other.name = "b".into();
@@ -347,9 +347,9 @@ fn what_comes_and_goes_is_whole_and_in_order() {
         j.groups.push(other);
     });
     let kinds: Vec<_> = diff.groups.iter().map(|g| (g.name.as_str(), g.kind)).collect();
-    assert_eq!(kinds, [("b", Kind::Added), ("g", Kind::Edited)]);
+    assert_eq!(kinds, [("b", DiffType::Added), ("g", DiffType::Edited)]);
     let tasks: Vec<_> = diff.groups[1].tasks.iter().map(|t| (t.name.as_str(), t.kind)).collect();
-    assert_eq!(tasks, [("t", Kind::Deleted), ("u", Kind::Added)]);
+    assert_eq!(tasks, [("t", DiffType::Deleted), ("u", DiffType::Added)]);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Blocks of a job as structs whose fields are declared once. `block!` makes of one declaration the plain struct, its default
 //! and its table of members; readers, writers and differs then go through the fields without knowing the struct: they see
-//! each as a `View`, and fill each through its `Slot`.
+//! each as a `FieldView`, and fill each through its `Slot`.
 //!
 //! Refuses to know: JSON and HCL.
 
-use super::{Block, Kind, Member, Shape};
+use super::{Block, Member, Shape, ValueKind};
 use crate::time::Span;
 use crate::value::Value;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 pub trait Fields {
     fn block(&self) -> &'static Block;
 
-    /// Every member of the block, in the order of its declaration; `View::NotKept` for one that is not kept.
-    fn each<'a>(&'a self, see: &mut dyn FnMut(&'static Member, View<'a>));
+    /// Every member of the block, in the order of its declaration; `FieldView::NotKept` for one that is not kept.
+    fn each<'a>(&'a self, see: &mut dyn FnMut(&'static Member, FieldView<'a>));
 
     /// Where the member of that name in JSON is kept, if it is.
     fn slot(&mut self, json: &str) -> Option<Slot<'_>>;
@@ -30,7 +30,7 @@ pub trait Declared: Fields + Default {
 
 /// What a field holds.
 #[derive(Clone, Copy)]
-pub enum View<'a> {
+pub enum FieldView<'a> {
     Null,
     /// Known, but not kept.
     NotKept,
@@ -46,13 +46,13 @@ pub enum View<'a> {
     ByLabel(&'a dyn BlockMap),
 }
 
-impl View<'_> {
-    pub const fn not_kept(member: &Member) -> View<'static> {
+impl FieldView<'_> {
+    pub const fn not_kept(member: &Member) -> FieldView<'static> {
         match member.shape {
-            Shape::Value(Kind::Int) if member.always_zero => View::Int(0),
-            Shape::Value(Kind::Bool) if member.always_zero => View::Bool(false),
-            _ if member.constant.is_empty() => View::NotKept,
-            _ => View::Text(member.constant),
+            Shape::Value(ValueKind::Int) if member.always_zero => FieldView::Int(0),
+            Shape::Value(ValueKind::Bool) if member.always_zero => FieldView::Bool(false),
+            _ if member.constant.is_empty() => FieldView::NotKept,
+            _ => FieldView::Text(member.constant),
         }
     }
 }
@@ -103,7 +103,7 @@ pub trait BlockMap {
 /// A type that a field can have.
 pub trait FieldType {
     const SHAPE: Shape;
-    fn view(&self) -> View<'_>;
+    fn view(&self) -> FieldView<'_>;
     fn slot(&mut self) -> Slot<'_>;
 }
 
@@ -115,9 +115,9 @@ pub const fn typed<T: FieldType>(member: Member) -> Member {
 macro_rules! plain_types {
     ($($type:ty, $kind:ident, $value:ident => $view:expr, $slot:ident;)*) => {$(
         impl FieldType for $type {
-            const SHAPE: Shape = Shape::Value(Kind::$kind);
+            const SHAPE: Shape = Shape::Value(ValueKind::$kind);
 
-            fn view(&self) -> View<'_> {
+            fn view(&self) -> FieldView<'_> {
                 let $value = self;
                 $view
             }
@@ -130,21 +130,21 @@ macro_rules! plain_types {
 }
 
 plain_types! {
-    String, Text, v => View::Text(v), Text;
-    i64, Int, v => View::Int(*v), Int;
-    bool, Bool, v => View::Bool(*v), Bool;
-    Span, Span, v => View::Span(*v), Span;
-    Option<Span>, Span, v => v.map_or(View::Null, View::Span), MaybeSpan;
-    Vec<String>, Texts, v => View::Texts(v), Texts;
-    BTreeMap<String, String>, TextMap, v => View::TextMap(v), TextMap;
-    BTreeMap<String, Value>, Free, v => View::Free(v), Free;
+    String, Text, v => FieldView::Text(v), Text;
+    i64, Int, v => FieldView::Int(*v), Int;
+    bool, Bool, v => FieldView::Bool(*v), Bool;
+    Span, Span, v => FieldView::Span(*v), Span;
+    Option<Span>, Span, v => v.map_or(FieldView::Null, FieldView::Span), MaybeSpan;
+    Vec<String>, Texts, v => FieldView::Texts(v), Texts;
+    BTreeMap<String, String>, TextMap, v => FieldView::TextMap(v), TextMap;
+    BTreeMap<String, Value>, Free, v => FieldView::Free(v), Free;
 }
 
 impl<B: Declared> FieldType for B {
     const SHAPE: Shape = Shape::One(B::BLOCK);
 
-    fn view(&self) -> View<'_> {
-        View::Block(self)
+    fn view(&self) -> FieldView<'_> {
+        FieldView::Block(self)
     }
 
     fn slot(&mut self) -> Slot<'_> {
@@ -155,8 +155,8 @@ impl<B: Declared> FieldType for B {
 impl<B: Declared> FieldType for Option<B> {
     const SHAPE: Shape = Shape::One(B::BLOCK);
 
-    fn view(&self) -> View<'_> {
-        self.as_ref().map_or(View::Null, |b| View::Block(b))
+    fn view(&self) -> FieldView<'_> {
+        self.as_ref().map_or(FieldView::Null, |b| FieldView::Block(b))
     }
 
     fn slot(&mut self) -> Slot<'_> {
@@ -167,8 +167,8 @@ impl<B: Declared> FieldType for Option<B> {
 impl<B: Declared> FieldType for Vec<B> {
     const SHAPE: Shape = Shape::Many(B::BLOCK);
 
-    fn view(&self) -> View<'_> {
-        View::Blocks(self)
+    fn view(&self) -> FieldView<'_> {
+        FieldView::Blocks(self)
     }
 
     fn slot(&mut self) -> Slot<'_> {
@@ -179,8 +179,8 @@ impl<B: Declared> FieldType for Vec<B> {
 impl<B: Declared> FieldType for BTreeMap<String, B> {
     const SHAPE: Shape = Shape::ByLabel(B::BLOCK);
 
-    fn view(&self) -> View<'_> {
-        View::ByLabel(self)
+    fn view(&self) -> FieldView<'_> {
+        FieldView::ByLabel(self)
     }
 
     fn slot(&mut self) -> Slot<'_> {
@@ -263,7 +263,7 @@ macro_rules! block {
 
             fn each<'a>(
                 &'a self,
-                see: &mut dyn FnMut(&'static $crate::schema::Member, $crate::schema::View<'a>),
+                see: &mut dyn FnMut(&'static $crate::schema::Member, $crate::schema::FieldView<'a>),
             ) {
                 $( $({
                     const MEMBER: &$crate::schema::Member = &$crate::schema::typed::<$type>($row);
@@ -271,7 +271,7 @@ macro_rules! block {
                 })? )*
                 $( $({
                     const MEMBER: &$crate::schema::Member = &$other;
-                    see(MEMBER, $crate::schema::View::not_kept(MEMBER));
+                    see(MEMBER, $crate::schema::FieldView::not_kept(MEMBER));
                 })* )?
             }
 
@@ -334,10 +334,10 @@ macro_rules! words {
         }
 
         impl $crate::schema::FieldType for $name {
-            const SHAPE: $crate::schema::Shape = $crate::schema::Shape::Value($crate::schema::Kind::Text);
+            const SHAPE: $crate::schema::Shape = $crate::schema::Shape::Value($crate::schema::ValueKind::Text);
 
-            fn view(&self) -> $crate::schema::View<'_> {
-                $crate::schema::View::Text(self.as_str())
+            fn view(&self) -> $crate::schema::FieldView<'_> {
+                $crate::schema::FieldView::Text(self.as_str())
             }
 
             fn slot(&mut self) -> $crate::schema::Slot<'_> {

@@ -12,12 +12,12 @@ mod fields;
 pub mod policies;
 pub mod services;
 
-pub use fields::{BlockList, BlockMap, Declared, FieldType, Fields, Slot, View, Word, typed};
+pub use fields::{BlockList, BlockMap, Declared, FieldType, FieldView, Fields, Slot, Word, typed};
 pub(crate) use fields::{block, words};
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     Text,
     Int,
     Bool,
@@ -35,7 +35,7 @@ pub enum Kind {
 
 #[derive(Clone, Copy)]
 pub enum Shape {
-    Value(Kind),
+    Value(ValueKind),
     /// A block at most once: an object or null.
     One(&'static Block),
     /// A block any number of times: a list.
@@ -48,7 +48,7 @@ pub enum Shape {
 
 /// What it means for what runs that a field is another one: the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum ChangeEffect {
     /// It has no effect, and is no difference.
     Nothing,
     /// Allocations take it over as they run.
@@ -88,7 +88,7 @@ pub struct Member {
     pub written_by_hand: bool,
     /// In the JSON of a job, absent is the type's zero instead of `null`.
     pub zero_for_none: bool,
-    pub change: Change,
+    pub change: ChangeEffect,
     pub told: Told,
     /// What differences call the block. Empty: as its table does.
     pub told_name: &'static str,
@@ -115,11 +115,11 @@ impl Member {
     }
 
     pub const fn destructive(self) -> Member {
-        Member { change: Change::Destructive, ..self }
+        Member { change: ChangeEffect::Destructive, ..self }
     }
 
     pub const fn without_effect(self) -> Member {
-        Member { change: Change::Nothing, ..self }
+        Member { change: ChangeEffect::Nothing, ..self }
     }
 
     pub const fn by_hand(self) -> Member {
@@ -186,7 +186,7 @@ impl Member {
 
 /// What is done to a block's JSON once its keys are read (jobspec.md 2.4, jobspec.md 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hook {
+pub enum DecodeHook {
     Nothing,
     Job,
     Group,
@@ -209,7 +209,7 @@ pub struct Block {
     /// The member that takes the label; none: the block has no label.
     pub label: Option<&'static str>,
     pub members: &'static [Member],
-    pub hook: Hook,
+    pub hook: DecodeHook,
 }
 
 impl Block {
@@ -217,7 +217,7 @@ impl Block {
         Block { label: Some(member), ..self }
     }
 
-    pub const fn hooked(self, hook: Hook) -> Block {
+    pub const fn hooked(self, hook: DecodeHook) -> Block {
         Block { hook, ..self }
     }
 
@@ -241,7 +241,7 @@ pub const fn member(hcl: &'static str, json: &'static str, shape: Shape, nullabl
         read_by_hand: false,
         written_by_hand: false,
         zero_for_none: !nullable,
-        change: Change::InPlace,
+        change: ChangeEffect::InPlace,
         told: Told::AsSet,
         told_name: "",
         zero_is_untold: false,
@@ -265,15 +265,15 @@ pub const fn zeroed(hcl: &'static str, json: &'static str) -> Member {
 
 /// A block that is kept; `block!` gives it its members.
 pub const fn named(name: &'static str, shown: &'static str) -> Block {
-    Block { name, shown, label: None, members: &[], hook: Hook::Nothing }
+    Block { name, shown, label: None, members: &[], hook: DecodeHook::Nothing }
 }
 
-pub const fn plain(hcl: &'static str, json: &'static str, kind: Kind) -> Member {
+pub const fn plain(hcl: &'static str, json: &'static str, kind: ValueKind) -> Member {
     member(hcl, json, Shape::Value(kind), false)
 }
 
 /// Null when absent.
-pub const fn maybe(hcl: &'static str, json: &'static str, kind: Kind) -> Member {
+pub const fn maybe(hcl: &'static str, json: &'static str, kind: ValueKind) -> Member {
     member(hcl, json, Shape::Value(kind), true)
 }
 
@@ -303,13 +303,13 @@ pub const fn omitted(m: Member) -> Member {
 }
 
 pub const fn block(name: &'static str, members: &'static [Member]) -> Block {
-    Block { name, shown: name, label: None, members, hook: Hook::Nothing }
+    Block { name, shown: name, label: None, members, hook: DecodeHook::Nothing }
 }
 
 pub const fn labelled(name: &'static str, label: &'static str, members: &'static [Member]) -> Block {
-    Block { name, shown: name, label: Some(label), members, hook: Hook::Nothing }
+    Block { name, shown: name, label: Some(label), members, hook: DecodeHook::Nothing }
 }
 
-pub const fn hooked(b: Block, hook: Hook) -> Block {
+pub const fn hooked(b: Block, hook: DecodeHook) -> Block {
     Block { hook, ..b }
 }

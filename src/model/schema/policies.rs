@@ -1,7 +1,7 @@
 //! Blocks about where and with how much a job runs that are not kept as they are written.
 
-use super::Kind::{Bool, Free, Int, Text, TextMap, Texts};
-use super::{Block, Hook, Member, block, hooked, labelled, many, maybe, named, one, plain};
+use super::ValueKind::{Bool, Free, Int, Text, TextMap, Texts};
+use super::{Block, DecodeHook, Member, block, hooked, labelled, many, maybe, named, one, plain};
 
 pub const AFFINITY_WEIGHT: Member = maybe("weight", "Weight", Int);
 
@@ -18,7 +18,7 @@ pub static AFFINITY: Block = Block {
         plain("set_contains_all", "", Text),
         plain("set_contains_any", "", Text),
     ],
-    ..named("affinity", "Affinity").hooked(Hook::Affinity)
+    ..named("affinity", "Affinity").hooked(DecodeHook::Affinity)
 };
 
 pub static NUMA: Block =
@@ -61,5 +61,5 @@ pub static TASK_SCALING: Block = hooked(
             plain("", "ModifyIndex", Int),
         ],
     ),
-    Hook::TaskScaling,
+    DecodeHook::TaskScaling,
 );

@@ -1,7 +1,7 @@
 //! What tasks offer and need around them: networks, services, volumes, files, secrets.
 
-use super::Kind::{Bool, Free, Int, Span, Text, TextMap, Texts, TextsMap};
-use super::{Block, Hook, block, hooked, ignored, labelled, many, maybe, omitted, one, plain};
+use super::ValueKind::{Bool, Free, Int, Span, Text, TextMap, Texts, TextsMap};
+use super::{Block, DecodeHook, block, hooked, ignored, labelled, many, maybe, omitted, one, plain};
 
 pub static DNS: Block = block(
     "dns",
@@ -125,7 +125,7 @@ pub static TEMPLATE: Block = hooked(
             plain("once", "Once", Bool),
         ],
     ),
-    Hook::Template,
+    DecodeHook::Template,
 );
 
 pub static CHANGE_SCRIPT: Block = hooked(
@@ -139,7 +139,7 @@ pub static CHANGE_SCRIPT: Block = hooked(
             omitted(maybe("run_on_first_render", "RunOnFirstRender", Bool)),
         ],
     ),
-    Hook::ChangeScript,
+    DecodeHook::ChangeScript,
 );
 
 pub static WAIT: Block = block("wait", &[maybe("min", "Min", Span), maybe("max", "Max", Span)]);
@@ -186,7 +186,7 @@ pub static VAULT: Block = hooked(
             maybe("allow_token_expiration", "AllowTokenExpiration", Bool),
         ],
     ),
-    Hook::Vault,
+    DecodeHook::Vault,
 );
 
 pub static CONSUL: Block = block(

@@ -3,9 +3,10 @@
 //!
 //! Refuses to know: what exists in the region (namespaces, node pools, an earlier version of the job).
 
+mod actions;
+mod child_jobs;
 mod claims;
 mod constraint;
-mod family;
 pub mod names;
 mod policies;
 mod preference;
@@ -95,8 +96,8 @@ const MIN_DISK_MB: i64 = 10;
 pub fn validate(spec: &JobSpec, limits: &Limits) -> Validation {
     let mut errors = Vec::new();
     head(spec, limits, &mut errors);
-    family::periodic(spec, limits.zones, &mut errors);
-    family::parameterized(spec, &mut errors);
+    child_jobs::periodic(spec, limits.zones, &mut errors);
+    child_jobs::parameterized(spec, &mut errors);
     for (i, c) in spec.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
     }
@@ -131,7 +132,7 @@ fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
     check(spec.datacenters.is_empty(), "Missing job datacenters");
     check(spec.datacenters.iter().any(String::is_empty), "Job datacenter must be non-empty string");
     check(spec.groups.is_empty(), "Missing job task groups");
-    id(&spec.id, errors);
+    names::job_id(&spec.id, errors);
     names::job("Job Name", &spec.name, errors);
     if !(1..=limits.max_priority).contains(&spec.priority) {
         errors.push(format!("Job priority must be between [1, {}]", limits.max_priority));
@@ -147,16 +148,6 @@ fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
 }
 
 /// Checks the id of a job.
-pub fn id(id: &str, errors: &mut Vec<String>) {
-    if id.contains(' ') {
-        errors.push("Job ID contains a space".into());
-    }
-    if id.contains('\0') {
-        errors.push("Job ID contains a null character".into());
-    }
-    names::job("Job ID", id, errors);
-}
-
 fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
     let mut errors = Vec::new();
     names::group(&g.name, &mut errors);
@@ -235,8 +226,8 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
         ));
     }
     claims::task(g, t, &mut errors);
-    family::payload_file(t, &mut errors);
-    names::actions(&t.actions, &mut errors);
+    child_jobs::payload_file(t, &mut errors);
+    actions::actions(&t.actions, &mut errors);
     nest(&mut errors, "Task scaling policy validation failed", scaling::task(t));
     logs(&t.logs, g.ephemeral_disk.size_mb, &mut errors);
     for (i, c) in t.constraints.iter().enumerate() {
@@ -270,7 +261,7 @@ fn logs(l: &LogConfig, disk_mb: i64, errors: &mut Vec<String>) {
 }
 
 fn warnings(spec: &JobSpec, limits: &Limits) -> Vec<String> {
-    let mut out: Vec<String> = family::warnings(spec).into_iter().collect();
+    let mut out: Vec<String> = child_jobs::warnings(spec).into_iter().collect();
     for g in &spec.groups {
         out.extend(claims::warnings(g, limits.memory_oversubscription));
     }

@@ -1,19 +1,24 @@
-//! Names of jobs, groups, tasks and their actions: what they may not hold, because they are shown to people, become parts of paths and
+//! Names of jobs, groups and tasks: what they may not hold, because they are shown to people, become parts of paths and
 //! keys, and are kept for ever.
 //!
 //! Refuses to know what else a job says. The rules that Nomad has keep its sentences; those on length are drover's own.
 //! Control characters are allowed, as in Nomad: who shows a name escapes it, who puts it into a path encodes it.
-
-use super::nest;
-use crate::job::TaskAction;
-use std::collections::BTreeSet;
 
 /// A job's id and its name. Escaped, it must still fit into a request's target.
 pub const MAX_JOB_NAME_BYTES: usize = 1024;
 pub const MAX_GROUP_NAME_BYTES: usize = 255;
 /// A task's name names its directory; what is put around it (`.<task>.stdout.fifo`) needs room, too.
 pub const MAX_TASK_NAME_BYTES: usize = 200;
-pub const MAX_ACTION_NAME_CHARS: usize = 128;
+
+pub fn job_id(id: &str, errors: &mut Vec<String>) {
+    if id.contains(' ') {
+        errors.push("Job ID contains a space".into());
+    }
+    if id.contains('\0') {
+        errors.push("Job ID contains a null character".into());
+    }
+    job("Job ID", id, errors);
+}
 
 /// `what` begins the sentences.
 pub fn job(what: &str, name: &str, errors: &mut Vec<String>) {
@@ -38,27 +43,6 @@ pub fn task(name: &str, errors: &mut Vec<String>) {
     check(name == "alloc", "Task name cannot be \"alloc\": that is the name of the shared directory");
     check(matches!(name, "." | ".."), "Task name cannot be \".\" or \"..\": it names a directory");
     bounded("Task name", name, MAX_TASK_NAME_BYTES, errors);
-}
-
-/// Checks a task's actions. A name is typed on command lines, and nothing else tells actions apart.
-pub fn actions(actions: &[TaskAction], errors: &mut Vec<String>) {
-    let mut names = BTreeSet::new();
-    for action in actions {
-        let (name, mut own) = (shown(&action.name), Vec::new());
-        if action.command.is_empty() {
-            own.push("command cannot be empty".to_string());
-        }
-        let fits = (1..=MAX_ACTION_NAME_CHARS).contains(&action.name.chars().count());
-        if !fits || action.name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            let rule =
-                format!("1 to {MAX_ACTION_NAME_CHARS} characters, no blanks and no control characters");
-            own.push(format!("invalid name '{name}': it takes {rule}"));
-        }
-        nest(errors, &format!("Action {name} validation failed"), own);
-        if !names.insert(&action.name) {
-            errors.push(format!("Action {name} defined multiple times"));
-        }
-    }
 }
 
 /// The name as it can stand in a sentence: without control characters, and cut where it would fill a screen.
@@ -143,37 +127,6 @@ mod tests {
             assert!(with(name, task_name).contains(part), "{part}: {}", with(name, task_name));
         }
         assert!(with("a b", id).contains("contains a space"));
-    }
-
-    #[test]
-    fn actions_have_a_name_of_their_own_and_a_command() {
-        let action = |name: &str, command: &str| TaskAction {
-            name: name.into(),
-            command: command.into(),
-            args: vec![],
-        };
-        let most = "ü".repeat(MAX_ACTION_NAME_CHARS);
-        for (actions, told) in [
-            (
-                vec![action("a", "x"), action("A", "x"), action("\u{1f1f3}/-.", "x"), action(&most, "x")],
-                &[][..],
-            ),
-            (vec![action("a", "")], &["Action a validation failed", "command cannot be empty"]),
-            (vec![action("", "x")], &["invalid name ''"]),
-            (vec![action("a b", "x")], &["invalid name 'a b': it takes 1 to 128 characters"]),
-            (vec![action("a\0", "x")], &["invalid name 'a\\u{0}'"]),
-            (vec![action(&(most.clone() + "a"), "x")], &["invalid name"]),
-            (
-                vec![action("a", "x"), action("b", "x"), action("a", "y")],
-                &["Action a defined multiple times"],
-            ),
-        ] {
-            let mut spec = sample(JobType::Batch);
-            spec.groups[0].tasks[0].actions = actions;
-            let text = validate(&spec, &Limits::default()).error_text();
-            assert!(told.iter().all(|part| text.contains(part)), "{told:?}: {text}");
-            assert_eq!(text.is_empty(), told.is_empty(), "{text}");
-        }
     }
 
     #[test]

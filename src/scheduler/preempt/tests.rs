@@ -12,10 +12,11 @@ use model::node::Node;
 use model::plan::{Decision, GroupChanges};
 use model::random::Stream;
 use model::resources::TOO_MANY;
-use model::scheduling::{Preemption, Scheduling};
+use model::scheduling::{PreemptionConfig, Scheduling};
 use model::time::Span;
 
-const EVERYBODY: Preemption = Preemption { system: true, sysbatch: true, batch: true, service: true };
+const EVERYBODY: PreemptionConfig =
+    PreemptionConfig { system: true, sysbatch: true, batch: true, service: true };
 
 fn world(nodes: impl IntoIterator<Item = Node>) -> Harness {
     let mut world = Harness::of_nodes(nodes);
@@ -112,7 +113,7 @@ fn one_makes_way_where_there_are_too_many() {
 fn nobody_makes_way_where_that_is_off_or_there_is_room() {
     for job_type in [JobType::Service, JobType::Batch, JobType::System, JobType::Sysbatch] {
         for (on, nodes_preemption_would_help) in
-            [(EVERYBODY, 1), (Preemption { system: false, ..Preemption::default() }, 0)]
+            [(EVERYBODY, 1), (PreemptionConfig { system: false, ..PreemptionConfig::default() }, 0)]
         {
             let mut w = world([node(1)]);
             w.scheduling.preemption = on;
@@ -132,7 +133,7 @@ fn nobody_makes_way_where_that_is_off_or_there_is_room() {
 #[test]
 fn a_system_job_gets_its_place_on_every_node() {
     let mut w = world([node(1), node(2), node(3)]);
-    w.scheduling.preemption = Preemption::default();
+    w.scheduling.preemption = PreemptionConfig::default();
     let low = running(&mut w, sized("low", 40, 3900, 256), 1);
     let near = running(&mut w, sized("near", 71, 3900, 256), 2);
     let system = JobSpec { job_type: JobType::System, ..sized("agent", 80, 500, 256) };

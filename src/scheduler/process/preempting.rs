@@ -2,7 +2,7 @@
 //! preempted: `preempt` chooses.
 
 use super::super::preempt::{Preemption, PreemptionCandidates};
-use super::super::proposal::Proposal;
+use super::super::proposal::ProposedAllocs;
 use super::{Placement, Placer};
 use model::alloc::AllocMetric;
 use model::id::AllocId;
@@ -19,7 +19,7 @@ impl<'a> Placer<'a> {
         (slot, resources, preempted): PlacementTarget,
         placement: Placement<'a>,
         metric: AllocMetric,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) {
         let group = placement.group;
         let mut alloc = self.allocation(placement, slot, resources, metric);
@@ -32,7 +32,7 @@ impl<'a> Placer<'a> {
         &mut self,
         slot: u32,
         placement: &Placement<'a>,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
     ) -> Option<AllocResources> {
         let group = placement.group;
         let mut picks = self.picks.clone();
@@ -45,7 +45,7 @@ impl<'a> Placer<'a> {
     pub(super) fn allowed(&self, group: &TaskGroup, mut resources: AllocResources) -> AllocResources {
         let beyond = group.tasks.iter().any(|t| t.resources.memory_max_mb != 0);
         if beyond && self.run.view.scheduling(&self.job.spec.node_pool).memory_oversubscription {
-            resources.allow_memory(group);
+            group.allow_memory(&mut resources);
         }
         resources
     }
@@ -56,7 +56,7 @@ impl<'a> Placer<'a> {
         placement: &Placement<'a>,
         tried: &BTreeSet<u32>,
         metric: &mut AllocMetric,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) -> Option<PlacementTarget> {
         let mut candidates = self.candidates(placement)?;
         let search = self.search(placement.group, None, proposal);
@@ -73,7 +73,7 @@ impl<'a> Placer<'a> {
         &mut self,
         slot: u32,
         placement: &Placement<'a>,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) -> Option<(PlacementTarget, AllocMetric)> {
         let mut candidates = self.candidates(placement)?;
         let found = self.search(placement.group, None, proposal).check_node_preempting(
@@ -100,7 +100,7 @@ impl<'a> Placer<'a> {
     }
 
     /// Withdraws preemptions that later placements made needless.
-    pub(super) fn withdraw_unneeded_preemptions(&mut self, proposal: &mut Proposal<'a>) {
+    pub(super) fn withdraw_unneeded_preemptions(&mut self, proposal: &mut ProposedAllocs<'a>) {
         let Some(candidates) = &mut self.candidates else { return };
         let Some(group) = self.job.spec.groups.first() else { return };
         for (slot, preempted) in candidates.take_preempted() {
@@ -123,7 +123,7 @@ impl<'a> Placer<'a> {
         preemption: Preemption,
         placement: &Placement<'a>,
         candidates: &mut PreemptionCandidates<'a>,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) -> Option<PlacementTarget> {
         let group = &placement.group.name;
         proposal.free_for_preemption(slot, group, &preemption.freed, false);

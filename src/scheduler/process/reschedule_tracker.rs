@@ -2,7 +2,7 @@
 //! that are penalized, and the follow-up evaluations. Refuses to know which allocations those are.
 
 use super::super::fleet::FleetSnapshot;
-use super::super::proposal::Proposal;
+use super::super::proposal::ProposedAllocs;
 use super::super::reconcile::{Followup, UNKNOWN};
 use super::{EvalContext, FOLLOWUP_IDS};
 use model::alloc::{Allocation, ClientStatus, StateChange};
@@ -38,7 +38,7 @@ pub fn record_disconnects(
     disconnected: &[&Allocation],
     reconnected: &[&Allocation],
     at: Wall,
-    proposal: &mut Proposal,
+    proposal: &mut ProposedAllocs,
 ) {
     for alloc in disconnected {
         proposal.amend(alloc, |a| {
@@ -56,7 +56,7 @@ pub fn record_disconnects(
 pub fn create_followup_evals(
     run: &EvalContext,
     followups: Vec<Followup>,
-    proposal: &mut Proposal,
+    proposal: &mut ProposedAllocs,
 ) -> Vec<Evaluation> {
     let mut ids = Stream::new(run.seed, FOLLOWUP_IDS);
     let mut evals = Vec::with_capacity(followups.len());

@@ -3,9 +3,9 @@
 //!
 //! Refuses to know what the job should have where something is already, and how far it may go: `reconcile::system` decides.
 
-use super::super::proposal::Proposal;
+use super::super::proposal::ProposedAllocs;
 use super::super::reconcile::{
-    Fill, GroupRollout, Input, Replacement, SystemChanges, UPDATED, Update, reconcile_system,
+    Fill, GroupRollout, ReconcileInput, Replacement, SystemChanges, UPDATED, Update, reconcile_system,
 };
 use super::super::search::NodeCheck;
 use super::desired_updates::DesiredUpdates;
@@ -15,7 +15,11 @@ use model::job::TaskGroup;
 use std::collections::BTreeMap;
 
 impl<'a> Placer<'a> {
-    pub(super) fn reconcile_system(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> EvalOutcome {
+    pub(super) fn reconcile_system(
+        mut self,
+        input: &ReconcileInput<'a>,
+        proposal: &mut ProposedAllocs<'a>,
+    ) -> EvalOutcome {
         let mut desired = DesiredUpdates::default();
         let eligible_nodes = self.eligible_nodes();
         let mut all = reconcile_system(input, self.job, &eligible_nodes, &mut |alloc, group| {
@@ -62,7 +66,7 @@ impl<'a> Placer<'a> {
         &mut self,
         alloc: &'a Allocation,
         group: &'a TaskGroup,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) -> Option<Update> {
         let fleet = self.run.fleet;
         let Some(slot) = fleet.slot(alloc.node_id).filter(|slot| fleet.ready_at(*slot)) else {
@@ -83,7 +87,7 @@ impl<'a> Placer<'a> {
         mut outdated: Vec<Replacement<'a>>,
         rollouts: &mut BTreeMap<&'a str, GroupRollout>,
         desired: &mut DesiredUpdates,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) -> Vec<Replacement<'a>> {
         outdated.sort_by_key(|one| (!one.alloc.is_canary(), one.alloc.id));
         let mut replaced = Vec::new();
@@ -115,7 +119,7 @@ impl<'a> Placer<'a> {
     fn place_missing(
         &mut self,
         all: &mut SystemChanges<'a>,
-        proposal: &mut Proposal<'a>,
+        proposal: &mut ProposedAllocs<'a>,
     ) -> Vec<(&'a TaskGroup, u64)> {
         let (job, fleet) = (self.job, self.run.fleet);
         let slots: Vec<u32> = self.feasible().ready.iter().collect();
@@ -167,7 +171,12 @@ impl<'a> Placer<'a> {
         Placement::new(group, alloc_name(&self.job.spec.name, &group.name, index))
     }
 
-    fn place_on_node(&mut self, slot: u32, placement: Placement<'a>, proposal: &mut Proposal<'a>) -> bool {
+    fn place_on_node(
+        &mut self,
+        slot: u32,
+        placement: Placement<'a>,
+        proposal: &mut ProposedAllocs<'a>,
+    ) -> bool {
         let group = placement.group;
         match self.search(group, placement.version, proposal).check_node(proposal, slot) {
             NodeCheck::Fits(metric) => {
@@ -192,7 +201,13 @@ impl<'a> Placer<'a> {
     }
 
     /// Counts failed placements of one group in one metric.
-    fn count_exhausted(&mut self, group: &'a TaskGroup, slot: u32, dimension: &str, proposal: &Proposal<'a>) {
+    fn count_exhausted(
+        &mut self,
+        group: &'a TaskGroup,
+        slot: u32,
+        dimension: &str,
+        proposal: &ProposedAllocs<'a>,
+    ) {
         let known = self.outcome.failed.remove(&group.name);
         let search = self.search(group, None, proposal);
         let mut metric = match known {

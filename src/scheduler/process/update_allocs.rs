@@ -2,7 +2,7 @@
 //! Refuses to know how many may be replaced.
 
 use super::super::distinct::Distinct;
-use super::super::proposal::Proposal;
+use super::super::proposal::ProposedAllocs;
 use super::super::reconcile::{Changes, UPDATED, Update};
 use super::super::update::tasks_changed;
 use super::Placer;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 impl<'a> Placer<'a> {
     /// How an allocation follows the job (scheduler.md 11.1 to scheduler.md 11.5). An update in place is put into the plan
     /// at once, so that the next one sees what it holds.
-    pub(super) fn classify(&mut self, old: &'a Allocation, proposal: &mut Proposal<'a>) -> Update {
+    pub(super) fn classify(&mut self, old: &'a Allocation, proposal: &mut ProposedAllocs<'a>) -> Update {
         if old.job_modify_index == self.job.job_modify_index {
             return Update::Ignore;
         }
@@ -43,7 +43,12 @@ impl<'a> Placer<'a> {
     }
 
     /// Whether the group's new spec can stay on the node, the old allocation being out of the way.
-    fn still_fits(&mut self, old: &'a Allocation, group: &'a TaskGroup, proposal: &mut Proposal<'a>) -> bool {
+    fn still_fits(
+        &mut self,
+        old: &'a Allocation,
+        group: &'a TaskGroup,
+        proposal: &mut ProposedAllocs<'a>,
+    ) -> bool {
         let Some(slot) = self.run.fleet.slot(old.node_id) else { return false };
         let feasible = self.feasible();
         if !feasible.targeted(slot) || !feasible.node_passes(group, slot) {
@@ -72,7 +77,11 @@ impl<'a> Placer<'a> {
 
     /// What was updated in place has to prove itself once more, as a part of the deployment that brings the update. Where no
     /// deployment does, it leaves the one of the version before.
-    pub(super) fn add_updated_to_deployment(&mut self, changes: &Changes<'a>, proposal: &mut Proposal<'a>) {
+    pub(super) fn add_updated_to_deployment(
+        &mut self,
+        changes: &Changes<'a>,
+        proposal: &mut ProposedAllocs<'a>,
+    ) {
         for old in std::mem::take(&mut self.updated) {
             let deployment = changes.deployment_ids.get(old.group.as_str()).copied();
             proposal.amend(old, |a| (a.deployment, a.health) = (deployment, None));

@@ -2,7 +2,7 @@
 //! replaces. Refuses to know when that is so.
 
 use super::super::feasibility::{Eligibility, Feasibility};
-use super::super::proposal::Proposal;
+use super::super::proposal::ProposedAllocs;
 use super::super::reconcile::Replacement;
 use super::super::search::{MAX_LEVELS, Search, SearchOptions};
 use super::{EvalContext, Placer};
@@ -59,7 +59,7 @@ impl<'a> Placer<'a> {
         &mut self,
         group: &'a TaskGroup,
         version: Option<&'a Job>,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
     ) -> &mut Search<'a> {
         let (job, run) = (version.unwrap_or(self.job), self.run);
         let (newest, searched, feasibility) = (version.is_none(), &mut self.searched, &mut self.feasibility);

@@ -3,7 +3,7 @@
 
 use super::rollout::Rollout;
 use super::tainted::{self, Tainted};
-use super::{AllocSet, Changes, Input, MIGRATING, Stop, reschedule, stop_not_needed};
+use super::{AllocSet, Changes, MIGRATING, ReconcileInput, Stop, reschedule, stop_not_needed};
 use model::alloc::Allocation;
 use model::deployment::DeploymentGroup;
 use model::job::TaskGroup;
@@ -24,7 +24,7 @@ pub struct Canaries<'a> {
 /// Stops the canaries that no deployment wants any more and those that have to leave their nodes; all of them, and
 /// those on trial, are taken out of `allocs` (scheduler.md 8.2.4).
 pub fn partition<'a>(
-    input: &Input<'a>,
+    input: &ReconcileInput<'a>,
     group: &TaskGroup,
     rollout: &Rollout<'a>,
     allocs: &mut AllocSet<'a>,

@@ -5,8 +5,8 @@ use super::rollout::Rollout;
 use super::surplus::{self, GroupAllocs};
 use super::tainted::{self, Tainted};
 use super::{
-    AllocSet, Changes, Input, MIGRATING, NameIndex, Replacement, Stop, UPDATED, Update, desired_count,
-    is_of_version,
+    AllocSet, Changes, MIGRATING, NameIndex, ReconcileInput, Replacement, Stop, UPDATED, Update,
+    desired_count, is_of_version,
 };
 use super::{canary, disconnect, reschedule};
 use model::alloc::{Allocation, ClientStatus, Leave};
@@ -22,7 +22,7 @@ pub type Classify<'c, 'a> = dyn FnMut(&'a Allocation) -> Update + 'c;
 
 /// One group and what reconciling it changes.
 pub struct GroupReconciler<'w, 'a> {
-    pub input: &'w Input<'a>,
+    pub input: &'w ReconcileInput<'a>,
     pub job: &'a Job,
     pub group: &'a TaskGroup,
     pub rollout: &'w mut Rollout<'a>,

@@ -47,7 +47,7 @@ type AllocSet<'a> = BTreeMap<AllocId, &'a Allocation>;
 /// `Ready` when it is draining.
 pub type TaintedNodes = BTreeMap<NodeId, Option<NodeStatus>>;
 
-pub struct Input<'a> {
+pub struct ReconcileInput<'a> {
     /// None: purged.
     pub job: Option<&'a Job>,
     pub batch: bool,
@@ -136,7 +136,7 @@ pub struct Replacement<'a> {
 
 /// `classify` says how an allocation that stays follows the job; it is asked once per allocation, in order, and makes the
 /// updates in place itself.
-pub fn reconcile<'a>(input: &Input<'a>, classify: &mut Classify<'_, 'a>) -> Changes<'a> {
+pub fn reconcile<'a>(input: &ReconcileInput<'a>, classify: &mut Classify<'_, 'a>) -> Changes<'a> {
     let mut changes = Changes::default();
     let mut matrix = by_group(input);
     let mut rollout = Rollout::new(input, &mut changes);
@@ -158,7 +158,7 @@ pub fn reconcile<'a>(input: &Input<'a>, classify: &mut Classify<'_, 'a>) -> Chan
     changes
 }
 
-fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, AllocSet<'a>> {
+fn by_group<'a>(input: &ReconcileInput<'a>) -> BTreeMap<&'a str, AllocSet<'a>> {
     let mut matrix: BTreeMap<&str, AllocSet> = BTreeMap::new();
     for alloc in input.allocs {
         matrix.entry(&alloc.group).or_default().insert(alloc.id, alloc);
@@ -167,7 +167,7 @@ fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, AllocSet<'a>> {
 }
 
 /// The job or the group is no longer wanted (scheduler.md 8.1.3, scheduler.md 8.2.1).
-fn stop_all<'a>(input: &Input<'a>, allocs: &AllocSet<'a>, changes: &mut Changes<'a>) {
+fn stop_all<'a>(input: &ReconcileInput<'a>, allocs: &AllocSet<'a>, changes: &mut Changes<'a>) {
     let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).collect();
     let Tainted { untainted, migrating, lost, .. } = tainted::split(running, None, input);
     changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(stop_not_needed));

@@ -1,7 +1,7 @@
 //! Which allocations that failed are placed again, now or later (scheduler.md 9), and when somebody has to look
 //! again. Refuses to know where they go.
 
-use super::{AllocSet, Input, tainted};
+use super::{AllocSet, ReconcileInput, tainted};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::eval::Trigger;
 use model::id::AllocId;
@@ -43,7 +43,7 @@ enum Due {
     AwaitsFollowup,
 }
 
-pub fn split<'a>(input: &Input<'a>, group: &TaskGroup, allocs: AllocSet<'a>) -> Split<'a> {
+pub fn split<'a>(input: &ReconcileInput<'a>, group: &TaskGroup, allocs: AllocSet<'a>) -> Split<'a> {
     let mut out = Split::default();
     for (id, alloc) in allocs.into_iter().filter(|(_, a)| still_counts(input.batch, a)) {
         match due(input, group, alloc) {
@@ -80,7 +80,7 @@ fn service_counts(alloc: &Allocation) -> bool {
     alloc.desired == DesiredStatus::Run && !ended
 }
 
-fn due(input: &Input, group: &TaskGroup, alloc: &Allocation) -> Due {
+fn due(input: &ReconcileInput, group: &TaskGroup, alloc: &Allocation) -> Due {
     let Some(since) = missing_since(input, group, alloc) else { return Due::Never };
     if alloc.transition.force_reschedule == Some(true) && alloc.client_terminal() {
         return Due::Now;
@@ -103,7 +103,7 @@ fn due(input: &Input, group: &TaskGroup, alloc: &Allocation) -> Due {
 }
 
 /// Since when the allocation does not do its work, if it is one that may be replaced for it.
-fn missing_since(input: &Input, group: &TaskGroup, alloc: &Allocation) -> Option<Wall> {
+fn missing_since(input: &ReconcileInput, group: &TaskGroup, alloc: &Allocation) -> Option<Wall> {
     match alloc.client {
         _ if alloc.desired != DesiredStatus::Run || alloc.next.is_some() => None,
         ClientStatus::Failed => Some(alloc.failed_at()),
@@ -113,7 +113,7 @@ fn missing_since(input: &Input, group: &TaskGroup, alloc: &Allocation) -> Option
     }
 }
 
-fn disconnecting(input: &Input, alloc: &Allocation) -> bool {
+fn disconnecting(input: &ReconcileInput, alloc: &Allocation) -> bool {
     use model::node::NodeStatus::Disconnected;
     input.tainted.get(&alloc.node_id) == Some(&Some(Disconnected))
 }
@@ -124,7 +124,7 @@ fn replaceable(group: &TaskGroup) -> bool {
 
 /// While a deployment is under way, its failures are for whoever watches it to judge. What has been healthy fails for
 /// reasons of its own.
-fn in_deployment(input: &Input, alloc: &Allocation) -> bool {
+fn in_deployment(input: &ReconcileInput, alloc: &Allocation) -> bool {
     let active = input.deployments.latest.filter(|d| d.status.is_active());
     let healthy = alloc.health.is_some_and(|h| h.healthy == Some(true));
     !healthy && active.is_some_and(|d| alloc.deployment == Some(d.id))

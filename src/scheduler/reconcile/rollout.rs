@@ -1,7 +1,7 @@
 //! How a job's deployment bounds what one evaluation may change, and what becomes of the deployment
 //! (scheduler.md 8.1, scheduler.md 8.6, scheduler.md 8.9). Refuses to know who watches it.
 
-use super::{AllocSet, Changes, Input};
+use super::{AllocSet, Changes, ReconcileInput};
 use model::alloc::Allocation;
 use model::deployment::{
     COMPLETE, Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate, NEWER, STOPPED,
@@ -23,7 +23,7 @@ pub struct Rollout<'a> {
 
 impl<'a> Rollout<'a> {
     /// With the deployment that is the current one, and what cancels it (scheduler.md 8.1.2).
-    pub fn new(input: &Input<'a>, changes: &mut Changes<'a>) -> Self {
+    pub fn new(input: &ReconcileInput<'a>, changes: &mut Changes<'a>) -> Self {
         let uses_deployments = !input.batch;
         let latest = input.deployments.latest.filter(|_| uses_deployments);
         let mut rollout = Rollout { uses_deployments, current: None, old: latest, new: None };
@@ -152,7 +152,13 @@ impl<'a> Rollout<'a> {
 
     /// Creates a deployment (scheduler.md 8.9) for a group that no deployment knows, and whose change is more than
     /// its count.
-    pub fn create(&mut self, input: &Input<'a>, job: &Job, group: &TaskGroup, state: DeploymentGroup) {
+    pub fn create(
+        &mut self,
+        input: &ReconcileInput<'a>,
+        job: &Job,
+        group: &TaskGroup,
+        state: DeploymentGroup,
+    ) {
         let wanted = self.policy(group).is_some() && state.desired_total > 0;
         if !wanted || self.current.is_some() {
             return;

@@ -7,8 +7,8 @@ use super::rollout::Rollout;
 use super::system_rollout::{Fill, GroupProgress, GroupRollout};
 use super::tainted::{self, Tainted};
 use super::{
-    AllocSet, Changes, Followup, Input, MIGRATING, Replacement, Stop, Update, by_group, is_of_version,
-    reschedule, stop_all, stop_not_needed,
+    AllocSet, Changes, Followup, MIGRATING, ReconcileInput, Replacement, Stop, Update, by_group,
+    is_of_version, reschedule, stop_all, stop_not_needed,
 };
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::eval::Trigger;
@@ -60,7 +60,7 @@ impl<'a> SystemChanges<'a> {
     }
 
     /// Updates the deployment by what was placed and replaced.
-    pub fn finish(self, input: &Input<'a>, job: &'a Job) -> Changes<'a> {
+    pub fn finish(self, input: &ReconcileInput<'a>, job: &'a Job) -> Changes<'a> {
         let SystemChanges { mut changes, rollouts, mut rollout, .. } = self;
         let mut complete = rollout.has_healthy_alloc();
         for group in &job.spec.groups {
@@ -82,7 +82,7 @@ impl<'a> SystemChanges<'a> {
 
 /// `eligible_nodes`: for each group, how many nodes may run it. `classify` is called once for each allocation that runs or is to run, in order.
 pub fn reconcile_system<'a>(
-    input: &Input<'a>,
+    input: &ReconcileInput<'a>,
     job: &'a Job,
     eligible_nodes: &BTreeMap<&'a str, u64>,
     classify: &mut ClassifySystem<'_, 'a>,
@@ -123,7 +123,7 @@ impl<'a> SystemChanges<'a> {
     /// Handles allocations on tainted nodes; returns the others.
     fn split(
         &mut self,
-        input: &Input<'a>,
+        input: &ReconcileInput<'a>,
         group: &'a TaskGroup,
         allocs: AllocSet<'a>,
         found: &mut GroupProgress,

@@ -1,7 +1,7 @@
 //! What the nodes' states mean for the allocations on them (scheduler.md 8.3). Refuses to know what is done about
 //! it.
 
-use super::{AllocSet, Input, Stop};
+use super::{AllocSet, ReconcileInput, Stop};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::job::TaskGroup;
 use model::node::NodeStatus;
@@ -32,7 +32,7 @@ enum Kind {
 }
 
 /// `group`: None when it is not wanted any more, and nothing of it is waited for.
-pub fn split<'a>(allocs: AllocSet<'a>, group: Option<&TaskGroup>, input: &Input<'a>) -> Tainted<'a> {
+pub fn split<'a>(allocs: AllocSet<'a>, group: Option<&TaskGroup>, input: &ReconcileInput<'a>) -> Tainted<'a> {
     let lost_after = group.and_then(|g| g.disconnect).and_then(|d| d.lost_after);
     let mut out = Tainted::default();
     for (id, alloc) in allocs {
@@ -51,7 +51,7 @@ pub fn split<'a>(allocs: AllocSet<'a>, group: Option<&TaskGroup>, input: &Input<
 
 /// First matching rule wins. A terminal allocation is never lost, whatever became of its node, and what has failed is
 /// looked at whether or not its group sits disconnections out.
-fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &Input) -> Kind {
+fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &ReconcileInput) -> Kind {
     let node = input.tainted.get(&alloc.node_id);
     let waits = lost_after.is_some();
     let since = lost_after.and_then(|_| unknown_since(alloc));

@@ -68,8 +68,8 @@ impl<'a> Case<'a> {
         reconcile(&self.input(allocs), &mut |a| follows(a))
     }
 
-    fn input(&'a self, allocs: &'a [Allocation]) -> Input<'a> {
-        Input {
+    fn input(&'a self, allocs: &'a [Allocation]) -> ReconcileInput<'a> {
+        ReconcileInput {
             job: self.job,
             batch: self.batch,
             allocs,

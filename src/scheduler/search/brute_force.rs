@@ -365,7 +365,7 @@ fn every_choice_has_the_best_score_and_every_score_is_right() {
         let mut world = Harness::of_nodes(nodes.clone());
         world.allocs.extend(allocs.iter().map(|a| (a.id, a.clone())));
         let fleet = world.fleet().snapshot();
-        let mut proposal = Proposal::new(&fleet, &allocs);
+        let mut proposal = ProposedAllocs::new(&fleet, &allocs);
         let mut feasibility = Feasibility::new(&job.spec, &fleet);
         let group = &job.spec.groups[0];
         let levels = if seed % 2 == 0 { MAX_LEVELS } else { dice.below(12) as usize };

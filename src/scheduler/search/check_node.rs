@@ -2,7 +2,7 @@
 //! are.
 
 use super::{NodeState, Search};
-use crate::proposal::Proposal;
+use crate::proposal::ProposedAllocs;
 use crate::score::NodeScores;
 use model::alloc::AllocMetric;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ pub enum NodeCheck {
 }
 
 impl<'a> Search<'a> {
-    pub fn check_node(&mut self, proposal: &Proposal<'a>, slot: u32) -> NodeCheck {
+    pub fn check_node(&mut self, proposal: &ProposedAllocs<'a>, slot: u32) -> NodeCheck {
         self.apply_changes(proposal);
         match self.node_states[slot as usize] {
             NodeState::Fits => NodeCheck::Fits(self.metric_at(slot)),

@@ -4,11 +4,11 @@
 //! With several blocks the balance of the values' *combinations* is one more term; ties go to the combination with the
 //! fewest allocations, then to the first node in the evaluation's order. Refuses to know what fits and what filters.
 
-use super::ranked::{Entry, Ranked};
+use super::ranked::{Ranked, ScoredNode};
 use crate::bitmap::Bitmap;
 use crate::score::NodeScores;
 use crate::spread::{ShareRange, SpreadBlock, ValueKey};
-use crate::values::{Combinations, Value};
+use crate::values::{Combinations, ValueId};
 use model::alloc::Scores;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +81,7 @@ pub struct SpreadLevels<'a> {
     blocks: Vec<SpreadBlock<'a>>,
     combinations: Vec<Combination>,
     /// As many for each combination as there are blocks.
-    values: Vec<Value>,
+    values: Vec<ValueId>,
     /// The candidates by combination. Empty where nodes never change their level.
     members: Vec<u32>,
     /// By slot.
@@ -179,7 +179,7 @@ impl<'a> SpreadLevels<'a> {
         }
     }
 
-    fn values_of(&self, combination: u32) -> &[Value] {
+    fn values_of(&self, combination: u32) -> &[ValueId] {
         let blocks = self.blocks.len();
         &self.values[combination as usize * blocks..][..blocks]
     }
@@ -253,7 +253,7 @@ impl<'a> SpreadLevels<'a> {
         self.places[slot as usize] = RankedNode { scores, own, ranked: true };
         let stamp = self.stamps[slot as usize];
         let order = Reverse(self.seed_order[slot as usize]);
-        self.ranked(slot).push(Entry::new(own.sum, order, slot, stamp));
+        self.ranked(slot).push(ScoredNode::new(own.sum, order, slot, stamp));
     }
 
     pub fn unrank(&mut self, slot: u32) {
@@ -333,13 +333,13 @@ impl CombinationsByValue {
     }
 
     /// `combination`: the next one, with its value.
-    fn note(&mut self, combination: u32, value: Value) {
+    fn note(&mut self, combination: u32, value: ValueId) {
         let Some(last) = self.first.len().checked_sub(1) else { return };
         let before = std::mem::replace(&mut self.first[last.min(value as usize)], combination);
         self.next.push(before);
     }
 
-    fn of(&self, value: Value) -> impl Iterator<Item = u32> {
+    fn of(&self, value: ValueId) -> impl Iterator<Item = u32> {
         let at = (value as usize).min(self.first.len().saturating_sub(1));
         let known = |c: &u32| *c != UNKNOWN;
         let first = self.first.get(at).copied().filter(known);

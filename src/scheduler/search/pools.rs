@@ -4,8 +4,8 @@
 use crate::bitmap::Bitmap;
 use crate::distinct::Property;
 use crate::fleet::FleetSnapshot;
-use crate::proposal::Proposal;
-use crate::values::{Combinations, MISSING, Value, Values};
+use crate::proposal::ProposedAllocs;
+use crate::values::{Combinations, MISSING, ValueId, Values};
 use std::collections::BTreeMap;
 
 /// A property with the counts of its values.
@@ -15,12 +15,12 @@ struct CountedProperty<'a> {
     /// Allocations that count, by value.
     used: Vec<i64>,
     /// The pools of each value.
-    pools: BTreeMap<Value, Vec<u32>>,
+    pools: BTreeMap<ValueId, Vec<u32>>,
 }
 
 /// Nodes that share the values of every distinct property.
 struct Pool {
-    values: Vec<Value>,
+    values: Vec<ValueId>,
     members: Vec<u32>,
     /// Why no more may go there.
     closed: Option<String>,
@@ -34,7 +34,7 @@ pub struct PropertyPools<'a> {
 }
 
 impl<'a> PropertyPools<'a> {
-    pub fn new(properties: Vec<Property<'a>>, fleet: &'a FleetSnapshot, proposal: &Proposal) -> Self {
+    pub fn new(properties: Vec<Property<'a>>, fleet: &'a FleetSnapshot, proposal: &ProposedAllocs) -> Self {
         let counted = properties.into_iter().map(|property| {
             let values = Values::new(property.target, fleet);
             let used = vec![0; values.len()];
@@ -72,7 +72,7 @@ impl<'a> PropertyPools<'a> {
         missing
     }
 
-    fn open(&mut self, values: Vec<Value>) {
+    fn open(&mut self, values: Vec<ValueId>) {
         let number = self.pools.len() as u32;
         for (counted, value) in self.counted.iter_mut().zip(&values) {
             counted.pools.entry(*value).or_default().push(number);

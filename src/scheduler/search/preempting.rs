@@ -5,7 +5,7 @@
 
 use super::{NodeState, Search};
 use crate::preempt::{self, Preemption, PreemptionCandidates};
-use crate::proposal::Proposal;
+use crate::proposal::ProposedAllocs;
 use crate::score::NodeScores;
 use crate::search::SHOWN_SCORES;
 use crate::search::levels::{Choice, insert_best};
@@ -27,7 +27,7 @@ impl<'a> Search<'a> {
     /// The best node for one more allocation with preemption, and what to preempt. `metric`: of the search that found no room.
     pub fn select_preempting(
         &mut self,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
         penalized: &BTreeSet<u32>,
         candidates: &mut PreemptionCandidates<'a>,
         metric: &mut AllocMetric,
@@ -48,7 +48,7 @@ impl<'a> Search<'a> {
     /// On how many exhausted nodes preemption would make room for one more, and how many were looked at: `most` at the most.
     pub fn nodes_preemption_would_help(
         &mut self,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
         candidates: &mut PreemptionCandidates<'a>,
         most: usize,
     ) -> (u64, u64) {
@@ -65,7 +65,7 @@ impl<'a> Search<'a> {
     /// As `select_preempting`, on one given node.
     pub fn check_node_preempting(
         &mut self,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
         slot: u32,
         candidates: &mut PreemptionCandidates<'a>,
     ) -> Option<(Preemption, AllocMetric)> {
@@ -80,7 +80,7 @@ impl<'a> Search<'a> {
 
     fn preemption_score(
         &mut self,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
         slot: u32,
         candidates: &PreemptionCandidates<'a>,
     ) -> Option<PreemptionScore> {
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
 
     fn preemption(
         &mut self,
-        proposal: &Proposal<'a>,
+        proposal: &ProposedAllocs<'a>,
         slot: u32,
         candidates: &PreemptionCandidates<'a>,
     ) -> Option<Preemption> {

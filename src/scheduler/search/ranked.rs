@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// A scored node. The greatest is the best: the highest score, then the first in the evaluation's order of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct ScoredNode {
     /// The bits of the sum of the scores that are the node's own.
     rank: u64,
     pub order: Reverse<u64>,
@@ -16,12 +16,12 @@ pub struct Entry {
 
 const SIGN: u64 = 1 << 63;
 
-impl Entry {
+impl ScoredNode {
     pub fn new(own: f64, order: Reverse<u64>, slot: u32, stamp: u32) -> Self {
         let bits = own.to_bits();
         // bits sort as their numbers do once the sign is turned over, and all else of what is below zero, too.
         let rank = if bits & SIGN == 0 { bits | SIGN } else { !bits };
-        Entry { rank, order, slot, stamp }
+        ScoredNode { rank, order, slot, stamp }
     }
 
     /// The sum of the scores that are the node's own.
@@ -36,14 +36,14 @@ const MAX_FRONT: usize = 24;
 #[derive(Default)]
 pub struct Ranked {
     /// Best first; none of `rest` is better.
-    front: Vec<Entry>,
-    rest: BinaryHeap<Entry>,
+    front: Vec<ScoredNode>,
+    rest: BinaryHeap<ScoredNode>,
     /// Some entry may be out of date.
     pub stale: bool,
 }
 
 impl Ranked {
-    pub fn push(&mut self, entry: Entry) {
+    pub fn push(&mut self, entry: ScoredNode) {
         if self.front.last().is_none_or(|last| entry < *last) {
             return self.rest.push(entry);
         }
@@ -55,8 +55,8 @@ impl Ranked {
     }
 
     /// The best entries that are not out of date, best first: `wanted` or more, if there are so many.
-    pub fn best(&mut self, wanted: usize, stamps: &[u32]) -> &[Entry] {
-        let live = |e: &Entry| stamps[e.slot as usize] == e.stamp;
+    pub fn best(&mut self, wanted: usize, stamps: &[u32]) -> &[ScoredNode] {
+        let live = |e: &ScoredNode| stamps[e.slot as usize] == e.stamp;
         if std::mem::take(&mut self.stale) {
             self.front.retain(live);
         }
@@ -77,10 +77,10 @@ mod tests {
     #[test]
     fn entries_sort_by_score_then_by_order() {
         let scores = [f64::NEG_INFINITY, -2.5, -1.0, -1e-300, 0.0, 1e-300, 0.5, 2.0];
-        let entries = scores.map(|own| Entry::new(own, Reverse(7), 1, 1));
+        let entries = scores.map(|own| ScoredNode::new(own, Reverse(7), 1, 1));
         assert!(entries.is_sorted());
         assert_eq!(entries.map(|e| e.own()), scores);
-        assert!(Entry::new(0.5, Reverse(6), 0, 0) > Entry::new(0.5, Reverse(7), 1, 1));
+        assert!(ScoredNode::new(0.5, Reverse(6), 0, 0) > ScoredNode::new(0.5, Reverse(7), 1, 1));
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
         let mut ranked = Ranked::default();
         let mut stamps = vec![0; 200];
         let push = |ranked: &mut Ranked, slot: u32, stamp| {
-            ranked.push(Entry::new(f64::from(slot * 7 % 200), Reverse(0), slot, stamp));
+            ranked.push(ScoredNode::new(f64::from(slot * 7 % 200), Reverse(0), slot, stamp));
         };
         (0..100).for_each(|slot| push(&mut ranked, slot, 0));
         let mut seen = ranked.best(5, &stamps).len();

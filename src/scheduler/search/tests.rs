@@ -14,7 +14,7 @@ pub(super) fn rules(seed: u64, max_levels: usize) -> SearchOptions {
 /// Places `n` of the spec's first group, one after the other, and returns each node's number with its metric.
 fn place(nodes: Vec<Node>, spec: &JobSpec, n: usize) -> Vec<(Option<String>, AllocMetric)> {
     let fleet = Harness::of_nodes(nodes).fleet().snapshot();
-    let mut proposal = Proposal::new(&fleet, &[]);
+    let mut proposal = ProposedAllocs::new(&fleet, &[]);
     let mut feasibility = Feasibility::new(spec, &fleet);
     let mut search =
         Search::new(spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(7, MAX_LEVELS));
@@ -76,7 +76,7 @@ fn equal_nodes_are_taken_in_the_order_of_the_seed() {
     let fleet = Harness::of_nodes(nodes).fleet().snapshot();
     let spec = spec("a", 1);
     let choice = |seed| {
-        let proposal = Proposal::new(&fleet, &[]);
+        let proposal = ProposedAllocs::new(&fleet, &[]);
         let mut feasibility = Feasibility::new(&spec, &fleet);
         Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(seed, MAX_LEVELS))
             .select(&proposal, &BTreeSet::new())
@@ -92,7 +92,7 @@ fn equal_nodes_are_taken_in_the_order_of_the_seed() {
 fn the_choice_does_not_depend_on_slots() {
     let spec = spec("a", 1);
     let ask = |fleet: &FleetSnapshot| {
-        let proposal = Proposal::new(fleet, &[]);
+        let proposal = ProposedAllocs::new(fleet, &[]);
         let mut feasibility = Feasibility::new(&spec, fleet);
         let slot =
             Search::new(&spec, &spec.groups[0], fleet, &mut feasibility, &proposal, rules(3, MAX_LEVELS))
@@ -253,7 +253,7 @@ fn what_is_taken_back_opens_its_node_and_its_value_again() {
     world.add(alloc(&job, 0, 1));
     let allocs: Vec<_> = world.allocs.values().cloned().collect();
     let fleet = world.fleet().snapshot();
-    let mut proposal = Proposal::new(&fleet, &allocs);
+    let mut proposal = ProposedAllocs::new(&fleet, &allocs);
     let mut feasibility = Feasibility::new(&spec, &fleet);
     let mut search =
         Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(7, MAX_LEVELS));

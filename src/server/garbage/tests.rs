@@ -141,7 +141,7 @@ fn what_came_alive_meanwhile_stays() {
 #[test]
 fn a_parent_stays_while_what_it_launched_lives() {
     let mut alone = Alone::new(SchedulerSettings::default());
-    let periodic = model::family::Periodic {
+    let periodic = model::periodic::Periodic {
         enabled: true,
         spec: "@yearly".into(),
         specs: vec![],

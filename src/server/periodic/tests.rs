@@ -3,8 +3,8 @@
 use super::super::effects::Input;
 use super::super::testing::Alone;
 use super::*;
-use model::family::Periodic;
 use model::job::JobSpec;
+use model::periodic::Periodic;
 use model::scheduling::SchedulerSettings;
 use model::time::Span;
 use state::samples::{key, spec};

@@ -13,7 +13,7 @@ use model::node::{NodeInfo, NodeStatus};
 use model::plan::AllocStop;
 use model::plan::Decision;
 use model::resources::Amount;
-use model::scheduling::{Preemption, SchedulerSettings};
+use model::scheduling::{PreemptionConfig, SchedulerSettings};
 use state::samples::{AT, info, node_id, spec};
 use wire::command::AllocUpdate;
 use wire::command::Command;
@@ -67,7 +67,7 @@ fn registers(spec: JobSpec) -> Input {
 
 /// Services may send others away; one of little urgency has the only node to itself.
 fn crowded() -> Alone {
-    let preemption = Preemption { service: true, ..Preemption::default() };
+    let preemption = PreemptionConfig { service: true, ..PreemptionConfig::default() };
     let mut alone = Alone::new(SchedulerSettings { preemption, ..SchedulerSettings::default() });
     node_comes(&mut alone, 1, 1_000);
     assert_eq!(alone.work(vec![registers(sized("low", 20, 900))]), 1);

@@ -12,7 +12,7 @@ use state::fault::Fault;
 use state::view::View;
 use wire::why::HistoryEntry;
 
-/// A screen has not many more lines.
+/// About as many lines as a terminal shows at once.
 const MOST_LINKS: usize = 18;
 /// How many of the first events stay; then come the newest.
 const BEGINNING: usize = 2;
@@ -110,7 +110,7 @@ fn told(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Fault> {
         }
     }
     let mut text = format!("{}, {}", eval.trigger.as_str(), eval.status.as_str());
-    // what waits says so already
+    // a blocked evaluation is reported by another line already
     if !eval.status_description.is_empty() && eval.status != EvalStatus::Blocked {
         text.push_str(&format!(": {}", eval.status_description));
     }
@@ -129,7 +129,7 @@ fn forgotten(at: Wall, id: EvalId) -> HistoryEntry {
     link(at, "evaluation", id.to_string(), "is forgotten by now".into())
 }
 
-/// What it took the place of, and why that was left.
+/// Which allocation it replaced, and why that one was replaced.
 fn before(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
     let Some(id) = alloc.previous else { return Ok(vec![]) };
     let again = alloc.reschedules.last().filter(|r| r.previous_alloc == id);

@@ -207,8 +207,8 @@ fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
 
 #[test]
 fn why_begins_with_parents_and_dead_jobs() {
-    use model::family::Periodic;
-    use model::family::dispatch::{Parameterized, PayloadRule};
+    use model::dispatch::{Parameterized, PayloadRule};
+    use model::periodic::Periodic;
     let mut r = Region::default();
     let one = r.ready_node(1);
     let batch = |id: &str| JobSpec { job_type: JobType::Batch, ..spec(id, 1) };

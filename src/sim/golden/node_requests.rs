@@ -5,7 +5,7 @@ use state::client_store::DynamicMeta;
 use state::samples::{AT, alloc_id};
 use std::collections::BTreeMap;
 use wire::client_rpc::{
-    ClientReply, ClientRequest, FileInfo, LogStream, Position, RestartScope, StreamFrame,
+    ClientReply, ClientRequest, FileInfo, LogStream, ReadOffset, RestartScope, StreamFrame,
 };
 use wire::request::{Refusal, RefusalKind};
 use wire::resource_usage::{
@@ -16,8 +16,8 @@ use wire::resource_usage::{
 pub fn requests(s: &mut Samples) {
     let alloc = alloc_id(1);
     for (what, stream, from) in [
-        ("logs", LogStream::Stdout, Position::FromStart(7)),
-        ("logs from the end", LogStream::Stderr, Position::FromEnd(300)),
+        ("logs", LogStream::Stdout, ReadOffset::FromStart(7)),
+        ("logs from the end", LogStream::Stderr, ReadOffset::FromEnd(300)),
     ] {
         s.add(what, &ClientRequest::Logs { alloc, task: "t".into(), stream, from, follow: true });
     }
@@ -32,7 +32,7 @@ pub fn requests(s: &mut Samples) {
     let path = "alloc/f".to_string();
     s.add("list", &ClientRequest::List { alloc, path: path.clone() });
     s.add("stat", &ClientRequest::Stat { alloc, path: path.clone() });
-    let from = Position::FromStart(1);
+    let from = ReadOffset::FromStart(1);
     s.add("file", &ClientRequest::File { alloc, path: path.clone(), from, limit: Some(300), follow: false });
     let content_type = "text/plain".to_string();
     let file = FileInfo { name: "f".into(), size: 300, mode: 0o100_644, modified: AT, content_type };

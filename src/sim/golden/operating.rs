@@ -5,7 +5,7 @@ use model::garbage::{Cutoffs, Garbage};
 use model::id::DeploymentId;
 use model::job::{Job, VersionTag};
 use model::pool::{NodePool, NodePoolSpec};
-use model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerConfig, SchedulerSettings};
+use model::scheduling::{Algorithm, PoolScheduling, PreemptionConfig, SchedulerConfig, SchedulerSettings};
 use state::samples::{AT, Region, alloc_id, eval, eval_id, key, node_id};
 use std::collections::BTreeMap;
 use wire::command::{CollectGarbageCommand, Command, RevertJobCommand, TagVersionCommand};
@@ -16,7 +16,7 @@ fn config() -> SchedulerConfig {
         memory_oversubscription: true,
         reject_job_registration: true,
         pause_eval_broker: true,
-        preemption: Preemption { system: false, sysbatch: true, batch: true, service: true },
+        preemption: PreemptionConfig { system: false, sysbatch: true, batch: true, service: true },
     };
     SchedulerConfig { settings, create_index: 3, modify_index: 300 }
 }

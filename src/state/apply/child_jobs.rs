@@ -7,10 +7,11 @@ use super::super::fault::Fault;
 use super::super::left_children;
 use super::super::tables::JobRow;
 use super::{ApplyTxn, Reply};
+use model::child_jobs;
 use model::eval::Evaluation;
-use model::family::{self, Children};
 use model::id::JobKey;
 use model::job::JobSpec;
+use model::job_summary::Children;
 use model::time::Wall;
 use redb::ReadableTable;
 use wire::command::LaunchJobCommand;
@@ -32,7 +33,7 @@ impl ApplyTxn<'_> {
         if timed && !self.decide_launch(&order, &row, &spec, launched)? {
             return Ok(self.nothing());
         }
-        let child = family::launched(&spec, order.moment);
+        let child = child_jobs::launched(&spec, order.moment);
         if let Some(refusal) = self.child_id_conflict(&child)? {
             return Ok(Err(refusal));
         }
@@ -70,7 +71,7 @@ impl ApplyTxn<'_> {
             row.kinship.decide_launches(order.moment);
         }
         let alone = spec.periodic.as_ref().is_some_and(|p| p.prohibit_overlap);
-        let child = family::launched(spec, order.moment).key();
+        let child = child_jobs::launched(spec, order.moment).key();
         Ok(!(alone && row.summary.children.are_alive()) && self.job(&child)?.is_none())
     }
 

@@ -7,8 +7,9 @@ use super::super::dispatched_spec;
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part};
 use super::{ApplyTxn, Reply, checked_decrement};
+use model::child_jobs;
+use model::dispatch::{self, DispatchRequest};
 use model::eval::{Evaluation, Trigger};
-use model::family::dispatch::{self, DispatchRequest};
 use model::id::JobKey;
 use model::job::JobSpec;
 use model::time::Wall;
@@ -38,7 +39,7 @@ impl ApplyTxn<'_> {
             Ok(id) => id,
             Err(why) => return refuse(why),
         };
-        let child = dispatch::dispatched(&parent, id, request, (row.create_index, row.newest()?.version));
+        let child = child_jobs::dispatched(&parent, id, request, (row.create_index, row.newest()?.version));
         self.put_dispatch_token(&child)?;
         self.count_version_use(&child, true)?;
         let (job_type, priority) = (child.job_type, child.priority);
@@ -139,7 +140,7 @@ impl ApplyTxn<'_> {
     ) -> Result<(), Fault> {
         let key = tables::spec_key(job, create_index, version);
         let parent = dispatched_spec::read_origin(&self.rows, spec)?;
-        match parent.and_then(|parent| dispatch::without_parent(spec, &parent)) {
+        match parent.and_then(|parent| child_jobs::without_parent(spec, &parent)) {
             Some(thin) => self.put(&key, &thin),
             None => self.put(&key, spec),
         }

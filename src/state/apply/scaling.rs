@@ -8,7 +8,8 @@ use super::job::conflict;
 use super::{ApplyTxn, Reply};
 use model::id::{EvalId, JobKey};
 use model::job::JobSpec;
-use model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policies, refuses_count};
+use model::scaling::policies::{self, refuses_count};
+use model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy};
 use model::time::Wall;
 use model::validate::{Limits, names};
 use std::collections::BTreeSet;
@@ -93,7 +94,7 @@ impl ApplyTxn<'_> {
             }
         }
         let index = self.index();
-        let all = |spec: Option<&JobSpec>| spec.map(|spec| policies(spec, index)).unwrap_or_default();
+        let all = |spec: Option<&JobSpec>| spec.map(|spec| policies::of_job(spec, index)).unwrap_or_default();
         let wanted = all(now);
         let mut kept = BTreeSet::new();
         kept.extend(wanted.iter().map(ScalingPolicy::id));

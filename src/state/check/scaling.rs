@@ -11,7 +11,7 @@ impl AllRows {
             let newest = job.newest().map_err(fault_text)?;
             let place = tables::spec_key(&tables::job_bytes(key), job.create_index, newest.version);
             let Some(spec) = self.specs.get(&place) else { continue };
-            for mut said in policies(spec, 0) {
+            for mut said in policies::of_job(spec, 0) {
                 let place = tables::scaling_policy_key(said.id());
                 let found = self.policies.get(&place).filter(|p| p.modify_index <= self.index);
                 if let Some(found) = found {

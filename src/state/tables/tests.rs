@@ -1,8 +1,7 @@
 //! Keys that sort and come apart, hashes that differ, and the golden bytes of the records that only this room reads.
 
 use super::*;
-use model::family::Children;
-use model::job::GroupSummary;
+use model::job_summary::{Children, GroupSummary};
 
 #[test]
 fn job_keys_sort_like_jobs_and_are_split_again() {

@@ -4,7 +4,7 @@ use super::super::offers::{
     cidrs, host_network, host_volume, last_network, last_volume, ports, u16_of, volume_path,
 };
 use super::super::values::{directory, interface, join, meta, name, option, u32_of};
-use super::{AMOUNT, Key, KeyType, PORT, key, no_effect, not_built, not_built_but};
+use super::{AMOUNT, ConfigKey, KeyType, PORT, key, no_effect, not_built, not_built_but};
 use model::node::MAX_ALLOCS;
 use std::ops::RangeInclusive;
 
@@ -18,7 +18,7 @@ const NO_VOLUMES: &str = "there are no dynamic host volumes yet";
 const ENDED_BY_COUNT: &str =
     "directories of what has ended go by `gc_max_allocs`, and when the servers forget them";
 
-pub static CLIENT: &[Key] = &[
+pub static CLIENT: &[ConfigKey] = &[
     key("enabled", KeyType::Bool(|c| c.client.enabled = true)).dev("true").about("be a node"),
     key("node_class", KeyType::Text(|c, v| name(v, &mut c.client.node_class, &['\0'])))
         .about("what jobs ask for with `${node.class}`"),
@@ -113,7 +113,7 @@ pub static CLIENT: &[Key] = &[
     no_effect("cpu_disable_dmidecode", "dmidecode is not asked"),
 ];
 
-static RESERVED: &[Key] = &[
+static RESERVED: &[ConfigKey] = &[
     key("cpu", KeyType::Int(AMOUNT, |c, v| c.client.reserved.cpu_mhz = v)).about("MHz that tasks never get"),
     key("memory", KeyType::Int(AMOUNT, |c, v| c.client.reserved.memory_mb = v)).about("MiB"),
     key("disk", KeyType::Int(AMOUNT, |c, v| c.client.reserved.disk_mb = v)).about("MiB"),
@@ -123,7 +123,7 @@ static RESERVED: &[Key] = &[
     not_built("cores"),
 ];
 
-static HOST_NETWORK: &[Key] = &[
+static HOST_NETWORK: &[ConfigKey] = &[
     key("cidr", KeyType::Text(|c, v| cidrs(v, &mut last_network(c).cidr)))
         .takes("ranges with commas")
         .about("the network's addresses; none: all of the interface"),
@@ -135,7 +135,7 @@ static HOST_NETWORK: &[Key] = &[
         .about("ports that tasks never get there"),
 ];
 
-static HOST_VOLUME: &[Key] = &[
+static HOST_VOLUME: &[ConfigKey] = &[
     key("path", KeyType::Text(|c, v| volume_path(v, &mut last_volume(c).path)))
         .or_words("required")
         .takes("absolute path")
@@ -145,7 +145,7 @@ static HOST_VOLUME: &[Key] = &[
 
 const NO_JOIN: &str = "the agent's own server is asked";
 
-static SERVER_JOIN: &[Key] = &[
+static SERVER_JOIN: &[ConfigKey] = &[
     key("start_join", KeyType::List(|c, v| join(c, "client.server_join.start_join", v)))
         .takes("list of this machine's own addresses")
         .about("the servers to ask"),

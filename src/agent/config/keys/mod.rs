@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 pub use top::TOP;
 
 /// One key and what it means.
-pub struct Key {
+pub struct ConfigKey {
     pub name: &'static str,
     pub kind: KeyType,
     pub default: DefaultValue,
@@ -42,7 +42,7 @@ pub enum DefaultValue {
 /// What a key holds. A setter's `Err` is a sentence on why the value is refused.
 pub enum KeyType {
     Text(fn(&mut Config, &str) -> Result<(), String>),
-    /// Upstream's rule: a later file can only switch it on.
+    /// Nomad's rule: a later file can only switch it on.
     Bool(fn(&mut Config)),
     /// Both ways, whatever was said before.
     Switch(fn(&mut Config, bool)),
@@ -54,15 +54,15 @@ pub enum KeyType {
     Map(fn(&mut Config, &str, &str) -> Result<(), String>),
     /// Texts; each is added to what was said before.
     List(fn(&mut Config, &str) -> Result<(), String>),
-    Block(&'static [Key]),
+    Block(&'static [ConfigKey]),
     /// A block with one label, of which only this one is built. `others`: why another label has no effect; `None`: it is refused.
     Labelled {
         label: &'static str,
-        keys: &'static [Key],
+        keys: &'static [ConfigKey],
         others: Option<&'static str>,
     },
     /// A block with one label of the user's own, which the first function takes note of; its keys' setters find it there.
-    Named(fn(&mut Config, &str) -> Result<(), String>, &'static [Key]),
+    Named(fn(&mut Config, &str) -> Result<(), String>, &'static [ConfigKey]),
     /// It would change what drover does, and is not built: refused, unless the value asks for nothing (empty, zero, false) or is one of
     /// these.
     NotBuilt(&'static [&'static str]),
@@ -70,52 +70,60 @@ pub enum KeyType {
     NoEffect,
 }
 
-const fn key(name: &'static str, kind: KeyType) -> Key {
-    Key { name, kind, default: DefaultValue::Nothing, dev_default: None, live: false, about: "", takes: "" }
+const fn key(name: &'static str, kind: KeyType) -> ConfigKey {
+    ConfigKey {
+        name,
+        kind,
+        default: DefaultValue::Nothing,
+        dev_default: None,
+        live: false,
+        about: "",
+        takes: "",
+    }
 }
 
-const fn not_built(name: &'static str) -> Key {
+const fn not_built(name: &'static str) -> ConfigKey {
     key(name, KeyType::NotBuilt(&[]))
 }
 
 /// Not built, but for these values, which ask for what is done anyway.
-const fn not_built_but(name: &'static str, values: &'static [&'static str]) -> Key {
+const fn not_built_but(name: &'static str, values: &'static [&'static str]) -> ConfigKey {
     key(name, KeyType::NotBuilt(values))
 }
 
-const fn no_effect(name: &'static str, why: &'static str) -> Key {
+const fn no_effect(name: &'static str, why: &'static str) -> ConfigKey {
     key(name, KeyType::NoEffect).about(why)
 }
 
-impl Key {
+impl ConfigKey {
     /// The default, as it would be written.
-    const fn or(mut self, value: &'static str) -> Key {
+    const fn or(mut self, value: &'static str) -> ConfigKey {
         self.default = DefaultValue::Value(value);
         self
     }
 
     /// Where the default is no fixed value.
-    const fn or_words(mut self, words: &'static str) -> Key {
+    const fn or_words(mut self, words: &'static str) -> ConfigKey {
         self.default = DefaultValue::Words(words);
         self
     }
 
-    const fn dev(mut self, value: &'static str) -> Key {
+    const fn dev(mut self, value: &'static str) -> ConfigKey {
         self.dev_default = Some(value);
         self
     }
 
-    const fn live(mut self) -> Key {
+    const fn live(mut self) -> ConfigKey {
         self.live = true;
         self
     }
 
-    const fn about(mut self, about: &'static str) -> Key {
+    const fn about(mut self, about: &'static str) -> ConfigKey {
         self.about = about;
         self
     }
 
-    const fn takes(mut self, what: &'static str) -> Key {
+    const fn takes(mut self, what: &'static str) -> ConfigKey {
         self.takes = what;
         self
     }
@@ -136,7 +144,7 @@ pub fn is_reloadable(full: &str) -> bool {
     loop {
         let (first, after) = rest.split_once('.').unwrap_or((rest, ""));
         match keys.iter().find(|key| key.name == first) {
-            Some(Key { kind: KeyType::Block(inner), .. }) => (keys, rest) = (inner, after),
+            Some(ConfigKey { kind: KeyType::Block(inner), .. }) => (keys, rest) = (inner, after),
             found => return found.is_some_and(|key| key.live),
         }
     }

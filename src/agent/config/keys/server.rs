@@ -1,7 +1,7 @@
 //! The keys of the block `server`.
 
 use super::super::values::{algorithm, i64_of, join, size, u32_of};
-use super::{AMOUNT, COUNT, Key, KeyType, key, no_effect, not_built, not_built_but};
+use super::{AMOUNT, COUNT, ConfigKey, KeyType, key, no_effect, not_built, not_built_but};
 use std::ops::RangeInclusive;
 
 /// A job's row names each of them, and is written whenever the job moves.
@@ -16,7 +16,7 @@ const NO_ACL: &str = "there are no tokens yet";
 const NO_JOIN: &str = "the only server joins nobody";
 const ENTERPRISE: &str = "it is for Nomad Enterprise";
 
-pub static SERVER: &[Key] = &[
+pub static SERVER: &[ConfigKey] = &[
     key("enabled", KeyType::Bool(|c| c.server.enabled = true)).dev("true").about("be a server"),
     key("bootstrap_expect", KeyType::Int(COUNT, |c, v| c.server.bootstrap_expect = u32_of(v)))
         .or_words("required")
@@ -124,7 +124,7 @@ pub static SERVER: &[Key] = &[
     no_effect("non_production", ENTERPRISE),
 ];
 
-static SERVER_JOIN: &[Key] = &[
+static SERVER_JOIN: &[ConfigKey] = &[
     key("start_join", KeyType::List(|c, v| join(c, "server.server_join.start_join", v)))
         .takes("list of this machine's own addresses")
         .about("the servers to join"),
@@ -135,19 +135,19 @@ static SERVER_JOIN: &[Key] = &[
     no_effect("retry_interval", NO_JOIN),
 ];
 
-static PLAN_REJECTION_TRACKER: &[Key] = &[
+static PLAN_REJECTION_TRACKER: &[ConfigKey] = &[
     not_built("enabled"),
     no_effect("node_threshold", "without `enabled` nothing is tracked"),
     no_effect("node_window", "without `enabled` nothing is tracked"),
 ];
 
-static CLIENT_INTRODUCTION: &[Key] = &[
+static CLIENT_INTRODUCTION: &[ConfigKey] = &[
     not_built_but("enforcement", &["none"]),
     no_effect("default_identity_ttl", "nodes need no introduction"),
     no_effect("max_identity_ttl", "nodes need no introduction"),
 ];
 
-static SCHEDULER: &[Key] = &[
+static SCHEDULER: &[ConfigKey] = &[
     key(
         "scheduler_algorithm",
         KeyType::Text(|c, v| algorithm(v, &mut c.server.default_scheduler_config.algorithm)),
@@ -174,7 +174,7 @@ static SCHEDULER: &[Key] = &[
     no_effect("node_limit_for_feasibility_checks", "every node is looked at"),
 ];
 
-static PREEMPTION: &[Key] = &[
+static PREEMPTION: &[ConfigKey] = &[
     key(
         "system_scheduler_enabled",
         KeyType::Switch(|c, v| c.server.default_scheduler_config.preemption.system = v),
@@ -201,7 +201,7 @@ static PREEMPTION: &[Key] = &[
     .about("so do services"),
 ];
 
-static SEARCH: &[Key] = &[
+static SEARCH: &[ConfigKey] = &[
     key("fuzzy_enabled", KeyType::Switch(|c, v| c.server.search.fuzzy_enabled = v))
         .or("true")
         .about("search by parts of names is answered"),

@@ -1,12 +1,12 @@
 //! The keys of the block `telemetry`.
 
 use super::super::values::prefix_filter;
-use super::{Key, KeyType, key, no_effect, not_built};
+use super::{ConfigKey, KeyType, key, no_effect, not_built};
 
 const ON_DEMAND: &str = "figures are read when they are asked for";
 const CIRCONUS: &str = "drover does not work with it";
 
-pub static TELEMETRY: &[Key] = &[
+pub static TELEMETRY: &[ConfigKey] = &[
     key("prometheus_metrics", KeyType::Bool(|c| c.telemetry.prometheus = true))
         .dev("true")
         .about("opens Prometheus' text at `/v1/metrics`"),

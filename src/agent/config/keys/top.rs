@@ -7,13 +7,13 @@ use super::super::values::{
 use super::client::CLIENT;
 use super::server::SERVER;
 use super::telemetry::TELEMETRY;
-use super::{AMOUNT, COUNT_OR_ZERO, Key, KeyType, PORT, key, no_effect, not_built};
+use super::{AMOUNT, COUNT_OR_ZERO, ConfigKey, KeyType, PORT, key, no_effect, not_built};
 
-/// Why what servers need among themselves does nothing yet.
+/// Why keys for the traffic between servers have no effect yet.
 const CLUSTER: &str = "a region has one server; it is bound when there are several";
 const HASHICORP: &str = "drover does not work with it";
 
-pub static TOP: &[Key] = &[
+pub static TOP: &[ConfigKey] = &[
     key("region", KeyType::Text(|c, v| name(v, &mut c.region, &['\0'])))
         .or("global")
         .takes("text, 128 bytes at most, no NUL")
@@ -94,7 +94,7 @@ pub static TOP: &[Key] = &[
     no_effect("audit", HASHICORP),
 ];
 
-static PORTS: &[Key] = &[
+static PORTS: &[ConfigKey] = &[
     key("http", KeyType::Int(PORT, |c, v| c.http.port = u16::try_from(v).unwrap_or(c.http.port)))
         .or("4646")
         .about("the port of the API"),
@@ -104,7 +104,7 @@ static PORTS: &[Key] = &[
     no_effect("serf", CLUSTER),
 ];
 
-static ADDRESSES: &[Key] = &[
+static ADDRESSES: &[ConfigKey] = &[
     key("http", KeyType::Text(http_addresses))
         .or_words("`bind_addr`")
         .takes("IP addresses with blanks between them")
@@ -113,7 +113,7 @@ static ADDRESSES: &[Key] = &[
     no_effect("serf", CLUSTER),
 ];
 
-static ADVERTISE: &[Key] = &[
+static ADVERTISE: &[ConfigKey] = &[
     key("http", KeyType::Text(|c, v| advertise(v).map(|told| c.http.advertise = Some(told))))
         .or_words("the first address")
         .takes("host or address, with or without a port")
@@ -125,7 +125,7 @@ static ADVERTISE: &[Key] = &[
     no_effect("serf", CLUSTER),
 ];
 
-static LIMITS: &[Key] = &[
+static LIMITS: &[ConfigKey] = &[
     key(
         "http_max_conns_per_client",
         KeyType::Int(COUNT_OR_ZERO, |c, v| c.http.max_conns_per_client = u32_of(v)),
@@ -138,10 +138,10 @@ static LIMITS: &[Key] = &[
     no_effect("rpc_max_conns_per_client", "a region has one server"),
 ];
 
-static PLUGIN: &[Key] =
+static PLUGIN: &[ConfigKey] =
     &[key("config", KeyType::Block(RAW_EXEC)), no_effect("args", "drivers are no processes of their own")];
 
-static RAW_EXEC: &[Key] = &[
+static RAW_EXEC: &[ConfigKey] = &[
     key("enabled", KeyType::Switch(|c, v| c.client.raw_exec_enabled = v))
         .or("false")
         .dev("true")
@@ -155,7 +155,7 @@ static RAW_EXEC: &[Key] = &[
 /// Tokens, policies and what they need are refused by the one key that switches them on.
 const NO_ACL: &str = "there are no tokens yet";
 
-static ACL: &[Key] = &[
+static ACL: &[ConfigKey] = &[
     not_built("enabled"),
     no_effect("token_ttl", NO_ACL),
     no_effect("policy_ttl", NO_ACL),
@@ -167,7 +167,7 @@ static ACL: &[Key] = &[
 
 const NO_TLS: &str = "the API has no TLS yet";
 
-static TLS: &[Key] = &[
+static TLS: &[ConfigKey] = &[
     not_built("http"),
     not_built("verify_https_client"),
     no_effect("rpc", "a region has one server"),
@@ -181,7 +181,7 @@ static TLS: &[Key] = &[
     no_effect("tls_prefer_server_cipher_suites", NO_TLS),
 ];
 
-static KEYRING: &[Key] = &[
+static KEYRING: &[ConfigKey] = &[
     no_effect("active", "it is the only one"),
     no_effect("name", "it is the only one"),
     no_effect("config", "it is the only one"),

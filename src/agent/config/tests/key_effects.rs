@@ -4,7 +4,7 @@ use super::keys::{REQUIRED, schema, written};
 use super::*;
 use crate::{alloc_dir, event_buffer_entries, identity, limits, response_headers, startup};
 use ::io::fingerprint::{self, Fingerprint};
-use ::io::http::Limits;
+use ::io::http::HttpLimits;
 use model::id::{NodeId, NodeSecret};
 use model::node::NodeInfo;
 use model::resources::Amount;
@@ -18,15 +18,15 @@ struct HandedOn {
     server: server::Config,
     client: client::config::Config,
     client_store: PathBuf,
-    machine: fingerprint::Config,
+    machine: fingerprint::FingerprintConfig,
     node: NodeInfo,
     agent: api::agent::AgentInfo,
-    limits: Limits,
+    limits: HttpLimits,
     response_headers: Vec<(String, String)>,
     event_buffer_entries: usize,
     listened_on: Vec<SocketAddr>,
     data_dir: Option<PathBuf>,
-    log: LogConfig,
+    log: AgentLogConfig,
 }
 
 fn handed_on(more: &str) -> HandedOn {

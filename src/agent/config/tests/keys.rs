@@ -1,7 +1,7 @@
 //! Every declared key: what it changes, what it is refused or warned with, its place in the reference and in the annotated example.
 
-use super::super::keys::{DefaultValue, Key, KeyType, TOP};
-use super::super::syntax::{self, Item, Value};
+use super::super::keys::{ConfigKey, DefaultValue, KeyType, TOP};
+use super::super::syntax::{self, ConfigValue, Item};
 use super::*;
 use model::scheduling::Algorithm;
 use std::collections::BTreeSet;
@@ -153,7 +153,7 @@ pub struct Names {
     no_effect: BTreeSet<String>,
 }
 
-fn collect(keys: &[Key], above: &str, names: &mut Names) {
+fn collect(keys: &[ConfigKey], above: &str, names: &mut Names) {
     for key in keys {
         let name = format!("{above}{}", key.name);
         match &key.kind {
@@ -217,7 +217,7 @@ fn what_has_no_effect_is_accepted_with_a_warning() {
 
 #[test]
 fn every_key_says_what_it_is_for() {
-    fn each(keys: &[Key]) {
+    fn each(keys: &[ConfigKey]) {
         for key in keys {
             match &key.kind {
                 KeyType::Block(inner) | KeyType::Named(_, inner) | KeyType::Labelled { keys: inner, .. } => {
@@ -245,7 +245,7 @@ fn defaults_are_those_of_the_rooms_that_obey_them() {
 const REFERENCE: &str = include_str!("../../../../docs/behaviour/cli.md");
 
 /// The reference's table for these keys. Names begin with `above`; blocks in `elsewhere` have tables of their own.
-fn table(keys: &[Key], elsewhere: &[&str]) -> String {
+fn table(keys: &[ConfigKey], elsewhere: &[&str]) -> String {
     let mut rows = String::from("| key | type | default | what it is for |\n|---|---|---|---|\n");
     let mut others: Vec<(&str, Vec<String>)> = vec![];
     rows_of(keys, "", elsewhere, &mut rows, &mut others);
@@ -257,7 +257,7 @@ fn table(keys: &[Key], elsewhere: &[&str]) -> String {
 }
 
 fn rows_of<'a>(
-    keys: &'a [Key],
+    keys: &'a [ConfigKey],
     above: &str,
     elsewhere: &[&str],
     rows: &mut String,
@@ -295,7 +295,7 @@ fn rows_of<'a>(
     }
 }
 
-fn type_of(key: &Key) -> String {
+fn type_of(key: &ConfigKey) -> String {
     let whole = u64::from(u32::MAX);
     match &key.kind {
         _ if !key.takes.is_empty() => key.takes.to_string(),
@@ -311,7 +311,7 @@ fn type_of(key: &Key) -> String {
     }
 }
 
-fn default_of(key: &Key) -> String {
+fn default_of(key: &ConfigKey) -> String {
     let default = match (&key.default, &key.kind) {
         (DefaultValue::Value(value), _) => format!("`{value}`"),
         (DefaultValue::Words(words), _) => words.to_string(),
@@ -391,7 +391,7 @@ fn names_in(items: &[Item], above: &str, built: &BTreeSet<String>, found: &mut B
     for item in items {
         let name = format!("{above}{}", item.key);
         match &item.node.value {
-            Value::Object(inner) if !built.contains(&name) => {
+            ConfigValue::Object(inner) if !built.contains(&name) => {
                 names_in(inner, &format!("{name}."), built, found);
             }
             _ => drop(found.insert(name)),

@@ -34,7 +34,7 @@ fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn answers_are_compressed_for_those_who_ask() {
-    let mut server = Server::start("gzip", Limits::default());
+    let mut server = Server::start("gzip", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let (head, plain) = answer(&server, &with("/v1/job/web", "GET", ""));
     assert!(!head.contains("Content-Encoding") && plain.len() > 1024, "{head}");
@@ -48,7 +48,7 @@ fn answers_are_compressed_for_those_who_ask() {
 
 #[test]
 fn a_compressed_stream_is_readable_as_it_comes() {
-    let mut server = Server::start("gzip-stream", Limits::default());
+    let mut server = Server::start("gzip-stream", HttpLimits::default());
     server.place_web();
     fs::write(server.logs().join("t.stdout.0"), "one\n").unwrap();
     let target = format!("/v1/client/fs/logs/{}?task=t&type=stdout&plain=true", alloc_id(1));
@@ -60,7 +60,7 @@ fn a_compressed_stream_is_readable_as_it_comes() {
 
 #[test]
 fn pages_of_other_origins_are_told_what_they_may() {
-    let server = Server::start("cors", Limits::default());
+    let server = Server::start("cors", HttpLimits::default());
     let page = "Origin: http://a.example\r\n";
     let asked = with("/v1/client/stats", "GET", page);
     let (head, _) = server.granting(&AtomicBool::new(true), || answer(&server, &asked));

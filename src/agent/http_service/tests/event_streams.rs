@@ -5,7 +5,7 @@ use super::*;
 /// A reader that takes nothing while the ring moves on is ended with a sentence; one that reads is not.
 #[test]
 fn a_slow_reader_of_events_is_told_and_ended() {
-    let mut server = Server::start("slow-events", Limits::default());
+    let mut server = Server::start("slow-events", HttpLimits::default());
     let subscription =
         "GET /v1/event/stream?topic=Evaluation HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let mut slow = server.send(subscription);
@@ -27,7 +27,7 @@ fn a_slow_reader_of_events_is_told_and_ended() {
 /// Lines are made once for those who follow the same; who follows something else gets its own.
 #[test]
 fn readers_of_events_get_what_they_follow() {
-    let mut server = Server::start("topics", Limits::default());
+    let mut server = Server::start("topics", HttpLimits::default());
     let follow = |topic: &str| {
         let mut reader =
             server.send(&format!("GET /v1/event/stream?topic={topic} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -57,7 +57,7 @@ fn readers_of_events_get_what_they_follow() {
 
 #[test]
 fn readers_of_events_are_bounded() {
-    let server = Server::start("many-events", Limits::default());
+    let server = Server::start("many-events", HttpLimits::default());
     let subscription = "GET /v1/event/stream HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut readers: Vec<Socket> = (0..events::MAX_READERS).map(|_| server.send(subscription)).collect();
     for reader in &mut readers {

@@ -11,7 +11,7 @@ fn is_answered(answer: &str) -> bool {
 
 #[test]
 fn one_connection_takes_many_requests_that_may_come_at_once() {
-    let server = Server::start("keepalive", Limits::default());
+    let server = Server::start("keepalive", HttpLimits::default());
     let thrice = format!(
         "\r\nGET /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\nPUT /v1/search HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}{}",
         get("/v1/regions")
@@ -26,7 +26,7 @@ fn one_connection_takes_many_requests_that_may_come_at_once() {
 
 #[test]
 fn a_connection_that_was_used_outlives_the_time_for_a_head() {
-    let server = Server::start("idle", Limits::default());
+    let server = Server::start("idle", HttpLimits::default());
     let ask = "GET /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\n";
     let (mut used, mut silent) = (server.send(ask), server.send(""));
     read_until(&mut used, is_answered);
@@ -40,7 +40,7 @@ fn a_connection_that_was_used_outlives_the_time_for_a_head() {
 
 #[test]
 fn old_callers_are_answered_in_their_version() {
-    let server = Server::start("old", Limits::default());
+    let server = Server::start("old", HttpLimits::default());
     let answer = server.ask("GET /v1/jobs HTTP/1.0\r\n\r\n");
     assert!(is_answered(&answer) && !answer.contains("Connection: keep-alive"), "{answer}");
     let twice = "GET /v1/jobs HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /v1/jobs HTTP/1.0\r\n\r\n";
@@ -54,7 +54,7 @@ fn old_callers_are_answered_in_their_version() {
 
 #[test]
 fn bodies_come_in_chunks_and_after_leave_was_given() {
-    let server = Server::start("bodies", Limits::default());
+    let server = Server::start("bodies", HttpLimits::default());
     let ask = "PUT /v1/jobs/parse HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
     let mut chunked = server.send(&format!("{ask}Transfer-Encoding: chunked\r\n\r\n6\r\n{{\"JobH"));
     chunked.write_all(b"\r\n1a;x=y\r\nCL\":\"job \\\"a\\\" { x = 1 }\"}\r\n0\r\nA: b\r\n\r\n").unwrap();
@@ -69,7 +69,7 @@ fn bodies_come_in_chunks_and_after_leave_was_given() {
 
 #[test]
 fn a_write_is_answered_though_its_caller_says_no_more() {
-    let server = Server::start("half", Limits::default());
+    let server = Server::start("half", HttpLimits::default());
     let mut socket = server.send(&put("/v1/jobs", JOB));
     socket.shutdown(Shutdown::Write).unwrap();
     let ServerCall::Write(_, reply) = smol::block_on(server.asks.recv()).unwrap() else { panic!("no write") };
@@ -80,7 +80,7 @@ fn a_write_is_answered_though_its_caller_says_no_more() {
 /// Sent ahead of its turn, it is answered after what came before, and is no leaving.
 #[test]
 fn what_comes_while_a_query_waits_is_answered_after_it() {
-    let mut server = Server::start("ahead", Limits::default());
+    let mut server = Server::start("ahead", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let ask = "GET /v1/job/web?index=1&wait=60s HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut socket = server.send(&format!("{ask}{}", get("/v1/regions")));

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_query_by_prefix_is_woken_by_jobs_that_begin_so() {
-    let mut server = Server::start("prefix", Limits::default());
+    let mut server = Server::start("prefix", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let mut socket = server.send(&get("/v1/jobs?prefix=we&index=1&wait=60s"));
     while server.service.blocking_queries.blocked() == 0 {
@@ -20,7 +20,7 @@ fn a_query_by_prefix_is_woken_by_jobs_that_begin_so() {
 
 #[test]
 fn head_answers_as_get_without_a_body() {
-    let mut server = Server::start("head", Limits::default());
+    let mut server = Server::start("head", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let whole = server.get("/v1/jobs");
     let (head, body) = whole.split_once("\r\n\r\n").unwrap();
@@ -31,7 +31,7 @@ fn head_answers_as_get_without_a_body() {
 
 #[test]
 fn differences_of_versions_come_over_http() {
-    let mut server = Server::start("differences", Limits::default());
+    let mut server = Server::start("differences", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let mut changed = spec("web", 1);
     changed.priority = 60;
@@ -43,7 +43,7 @@ fn differences_of_versions_come_over_http() {
 
 #[test]
 fn differences_take_one_of_the_places_for_computations() {
-    let mut server = Server::start("places", Limits::default());
+    let mut server = Server::start("places", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let places: Vec<_> = std::iter::from_fn(|| server.service.computations.try_acquire_arc()).collect();
     assert_eq!(places.len(), MAX_COMPUTATIONS);
@@ -58,7 +58,7 @@ fn differences_take_one_of_the_places_for_computations() {
 
 #[test]
 fn requests_are_answered_while_something_is_computed() {
-    let server = Server::start("beside", Limits::default());
+    let server = Server::start("beside", HttpLimits::default());
     let (release, released) = async_channel::bounded::<()>(1);
     let (begin, begun) = async_channel::bounded::<()>(1);
     let service = server.service.clone();
@@ -75,4 +75,31 @@ fn requests_are_answered_while_something_is_computed() {
     assert!(!computing.is_finished());
     drop(release);
     assert!(matches!(smol::block_on(computing), Ok(true)));
+}
+
+#[test]
+fn filtered_lists_are_worked_out_beside_http() {
+    let mut server = Server::start("filtered", HttpLimits::default());
+    server.run(&register(spec("web", 1), None));
+    let service = server.service.clone();
+    let at_work: Vec<_> = std::iter::from_fn(|| service.searches.try_acquire_arc()).collect();
+    assert_eq!(at_work.len(), MAX_SEARCHES);
+    let mut waiting: Vec<_> = std::iter::from_fn(|| service.waiting_searches.try_acquire_arc()).collect();
+    assert_eq!(waiting.len(), MAX_WAITING_SEARCHES);
+    let filtered = "/v1/jobs?%66ilter=ID+==+web";
+    let refused = server.get(filtered);
+    assert!(status(&refused) == "429" && refused.contains("Retry-After: 1"), "{refused}");
+    assert_eq!(status(&server.get("/v1/jobs")), "200", "what filters nothing needs no place");
+    waiting.pop();
+    let mut socket = server.send(&get(filtered));
+    while service.waiting_searches.try_acquire_arc().is_some() {
+        std::thread::yield_now();
+    }
+    assert_eq!(status(&server.get("/v1/jobs")), "200", "it waits beside the thread that answers");
+    drop(at_work);
+    let answer = read_until(&mut socket, |_| false);
+    assert!(status(&answer) == "200" && answer.contains(r#""ID":"web""#), "{answer}");
+    drop(waiting);
+    let none = server.get("/v1/jobs?filter=ID+==+other");
+    assert!(status(&none) == "200" && none.ends_with("[]"), "{none}");
 }

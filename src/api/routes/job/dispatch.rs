@@ -8,7 +8,7 @@ use crate::shape::dispatch::{DispatchedShape, LaunchedShape};
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::family::dispatch::{DispatchRequest, MAX_TOKEN_BYTES, oversized, unfit_for_environment};
+use model::dispatch::{DispatchRequest, MAX_TOKEN_BYTES, oversized, unfit_for_environment};
 use model::id::JobKey;
 use model::job::Job;
 use serde_json::{Map, Value};

@@ -21,7 +21,7 @@ use crate::shape::job_answers::{DeregisteredShape, JobStub, RegisteredShape, Sum
 use crate::shape::stub;
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
-use jobspec::{self, Refused, Register, Vars};
+use jobspec::{self, RefusedJob, Register, Vars};
 use model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
 use model::id::JobKey;
 use model::job::{Job, JobSpec};
@@ -172,18 +172,18 @@ pub fn validated(call: &Call<'_>) -> Result<RouteOutcome, Response> {
             let Validation { errors, warnings } = prepare(call, &mut wanted)?;
             Validation { errors: wanted.flaws.with(errors), warnings }
         }
-        Err(why @ Refused::Malformed(_)) => return Err(refused(why)),
-        Err(Refused::Invalid(errors) | Refused::NotSupported(errors)) => {
+        Err(why @ RefusedJob::Malformed(_)) => return Err(refused(why)),
+        Err(RefusedJob::Invalid(errors) | RefusedJob::NotSupported(errors)) => {
             Validation { errors, warnings: vec![] }
         }
     };
     Ok(RouteOutcome::Respond(Response::json(&ValidatedShape::new(&validation), call.query.pretty)))
 }
 
-pub fn refused(why: Refused) -> Response {
+pub fn refused(why: RefusedJob) -> Response {
     match &why {
-        Refused::NotSupported(_) => Response::text(501, why.to_string()),
-        Refused::Malformed(_) | Refused::Invalid(_) => Response::text(400, why.to_string()),
+        RefusedJob::NotSupported(_) => Response::text(501, why.to_string()),
+        RefusedJob::Malformed(_) | RefusedJob::Invalid(_) => Response::text(400, why.to_string()),
     }
 }
 

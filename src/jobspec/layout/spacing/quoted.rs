@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: the template's text, which stays as it is.
 
-use crate::layout::tokens::{self, Line};
+use crate::layout::tokens::{self, TokenLine};
 
 /// A quoted template, its expressions with canonical blanks. One that goes over several lines stays as it is.
 pub fn tidied(quoted: &str) -> String {
@@ -57,7 +57,7 @@ fn one_line(inner: &str) -> Option<String> {
     let (left, inner) = inner.strip_prefix('~').map_or(("", inner), |rest| ("~", rest));
     let (right, inner) = inner.strip_suffix('~').map_or(("", inner), |rest| ("~", rest));
     match &tokens::lines(inner)[..] {
-        [Line { tokens, .. }] => Some(format!("{left}{}{right}", super::joined(tokens))),
+        [TokenLine { tokens, .. }] => Some(format!("{left}{}{right}", super::joined(tokens))),
         _ => None,
     }
 }

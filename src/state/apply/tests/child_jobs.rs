@@ -2,8 +2,9 @@
 
 use super::*;
 use model::eval::Evaluation;
-use model::family::{Children, Periodic};
 use model::job::JobSpec;
+use model::job_summary::Children;
+use model::periodic::Periodic;
 use wire::command::LaunchJobCommand;
 use wire::request::Refusal;
 

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::check;
+use model::dispatch::{DispatchRequest, Parameterized, PayloadRule};
 use model::eval::Evaluation;
-use model::family::Children;
-use model::family::dispatch::{DispatchRequest, Parameterized, PayloadRule};
 use model::garbage::{Cutoffs, Garbage};
 use model::job::JobSpec;
+use model::job_summary::Children;
 use wire::command::{CollectGarbageCommand, DispatchJobCommand};
 use wire::request::Refusal;
 
@@ -251,7 +251,7 @@ fn gc_of_children_forgets_their_tokens() {
 
 #[test]
 fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
-    use model::family::Periodic;
+    use model::periodic::Periodic;
     let periodic = Periodic {
         enabled: true,
         spec: "* * * * *".into(),

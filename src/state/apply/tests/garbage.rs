@@ -101,8 +101,8 @@ fn r14_job_gc_threshold() {
 
 #[test]
 fn r14_a_job_that_makes_others_goes_only_once_it_was_stopped() {
-    use model::family::Periodic;
-    use model::family::dispatch::{Parameterized, PayloadRule};
+    use model::dispatch::{Parameterized, PayloadRule};
+    use model::periodic::Periodic;
     let batch = JobSpec { job_type: JobType::Batch, ..spec("maker", 1) };
     let periodic = Periodic {
         enabled: false,

@@ -204,7 +204,7 @@ fn scaling_a_parent_job_makes_no_evaluation() {
     let mut r = Region::default();
     let mut clock = scalable();
     clock.job_type = JobType::Batch;
-    clock.periodic = Some(model::family::Periodic {
+    clock.periodic = Some(model::periodic::Periodic {
         enabled: true,
         spec: "@daily".into(),
         specs: vec![],

@@ -3,12 +3,10 @@
 //!
 //! Refuses to know: who dispatches, and where a child is kept.
 
-use super::child;
 use crate::id::JobKey;
-use crate::job::JobSpec;
 use crate::schema::{block, named, nullable, words, zeroed};
 use crate::time::Wall;
-use crate::validate::{self, names};
+use crate::validate::names;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,7 +123,7 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// What a child of the dispatched job has of it.
-    pub(super) fn handed_on(&self) -> Dispatch {
+    pub fn handed_on(&self) -> Dispatch {
         Dispatch { payload: self.payload.clone(), token: String::new(), made_of: None }
     }
 }
@@ -152,55 +150,9 @@ pub fn child_id(parent: &str, prefix: &str, at: Wall, number: u32) -> String {
 /// Why there can be no child of that id, if there cannot.
 pub fn refuses_id(id: &str) -> Option<String> {
     let mut errors = Vec::new();
-    validate::id(id, &mut errors);
+    names::job_id(id, &mut errors);
     let its = "the id of the new job, made of its parent's and id_prefix_template, cannot be";
     errors.into_iter().next().map(|why| format!("{its}: {why}"))
-}
-
-/// `made_of`: the version that `parent` is.
-pub fn dispatched(parent: &JobSpec, id: String, request: DispatchRequest, made_of: (u64, u64)) -> JobSpec {
-    let mut meta = parent.meta.clone();
-    meta.extend(request.meta);
-    let priority = if request.priority == 0 { parent.priority } else { request.priority };
-    let dispatch = Dispatch { payload: request.payload, token: request.token, made_of: Some(made_of) };
-    JobSpec { meta, priority, dispatch: Some(dispatch), ..child(parent, id) }
-}
-
-/// A child without what it shares with the version that it was made of, if `whole` gives it back. It has no groups, which no
-/// job is without.
-pub fn without_parent(spec: &JobSpec, parent: &JobSpec) -> Option<JobSpec> {
-    let own = |(key, value): &(&String, &String)| parent.meta.get(key.as_str()) != Some(*value);
-    let mut meta = BTreeMap::new();
-    for (key, value) in spec.meta.iter().filter(own) {
-        meta.insert(key.clone(), value.clone());
-    }
-    let thin = JobSpec {
-        constraints: vec![],
-        affinities: vec![],
-        spreads: vec![],
-        groups: vec![],
-        meta,
-        periodic: None,
-        parameterized: None,
-        ..spec.clone()
-    };
-    (whole(thin.clone(), parent.clone()) == *spec).then_some(thin)
-}
-
-/// The child again.
-pub fn whole(thin: JobSpec, parent: JobSpec) -> JobSpec {
-    let mut meta = parent.meta;
-    meta.extend(thin.meta);
-    JobSpec {
-        constraints: parent.constraints,
-        affinities: parent.affinities,
-        spreads: parent.spreads,
-        groups: parent.groups,
-        periodic: parent.periodic,
-        parameterized: parent.parameterized,
-        meta,
-        ..thin
-    }
 }
 
 /// The names on the way to the file, below the directory that it may not leave. The error is a sentence.
@@ -231,4 +183,4 @@ pub fn payload_path(file: &str) -> Result<Vec<&str>, String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,12 +1,12 @@
 //! The rules of dispatches, one at a time.
 
 use super::*;
-use crate::family::launched;
-use crate::job::JobType;
+use crate::job::{JobSpec, JobType};
 use crate::time::Span;
+use crate::validate;
 use crate::validate::tests::job;
 
-fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+pub fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     let mut map = BTreeMap::new();
     for (key, value) in pairs {
         map.insert(key.to_string(), value.to_string());
@@ -14,7 +14,7 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     map
 }
 
-fn rules(payload: PayloadRule) -> Parameterized {
+pub fn rules(payload: PayloadRule) -> Parameterized {
     let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
     Parameterized { payload, meta_required: texts(&["who"]), meta_optional: texts(&["why", "when"]) }
 }
@@ -97,59 +97,6 @@ fn a_child_is_named_as_its_reference() {
     for bad in ["a b", "a\0", &"a".repeat(2000)] {
         assert!(refuses_id(bad).is_some_and(|why| why.contains("id_prefix_template")), "{bad:.20}");
     }
-}
-
-fn parent() -> JobSpec {
-    JobSpec {
-        meta: map(&[("who", "nobody"), ("kept", "yes")]),
-        parameterized: Some(rules(PayloadRule::Optional)),
-        ..job(JobType::Batch)
-    }
-}
-
-fn request() -> DispatchRequest {
-    DispatchRequest {
-        job: parent().key(),
-        payload: vec![1, 2],
-        meta: map(&[("who", "me"), ("why", "")]),
-        prefix: String::new(),
-        token: "once".into(),
-        priority: 70,
-    }
-}
-
-#[test]
-fn a_child_is_its_parent_with_what_was_brought_along() {
-    let child = dispatched(&parent(), "a/dispatch-1-2".into(), request(), (9, 3));
-    assert_eq!(child.meta, map(&[("who", "me"), ("why", ""), ("kept", "yes")]));
-    assert_eq!((child.name.as_str(), child.parent.as_str(), child.priority), (child.id.as_str(), "a", 70));
-    let own = Dispatch { payload: vec![1, 2], token: "once".into(), made_of: Some((9, 3)) };
-    assert_eq!(child.dispatch, Some(own));
-    assert_eq!(child.parameterized, parent().parameterized, "it says what it was dispatched from");
-    assert!(!child.is_parameterized() && parent().is_parameterized());
-    let unsaid = dispatched(&parent(), "a/x".into(), DispatchRequest { priority: 0, ..request() }, (9, 3));
-    assert_eq!(unsaid.priority, parent().priority);
-    let grandchild = launched(&child, Wall(0));
-    let handed_on = Dispatch { payload: vec![1, 2], token: String::new(), made_of: None };
-    assert_eq!((grandchild.dispatch, grandchild.parent), (Some(handed_on), child.id));
-}
-
-#[test]
-fn what_a_child_shares_is_left_out_and_comes_back() {
-    let child = dispatched(&parent(), "a/dispatch-1-2".into(), request(), (9, 3));
-    let thin = without_parent(&child, &parent()).expect("is its parent's");
-    assert!(thin.groups.is_empty() && thin.parameterized.is_none());
-    assert_eq!(thin.meta, map(&[("who", "me"), ("why", "")]), "what it was dispatched with is its own");
-    assert_eq!(whole(thin, parent()), child);
-    let stopped = JobSpec { stop: true, ..child.clone() };
-    let thin = without_parent(&stopped, &parent()).expect("the same but for its end");
-    assert_eq!(whole(thin, parent()), stopped);
-    let mut other = child.clone();
-    other.groups[0].count = 2;
-    assert_eq!(without_parent(&other, &parent()), None, "what it does not share stays");
-    let mut poorer = child;
-    poorer.meta.remove("kept");
-    assert_eq!(without_parent(&poorer, &parent()), None);
 }
 
 #[test]

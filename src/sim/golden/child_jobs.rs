@@ -1,10 +1,11 @@
 //! Samples of jobs that make others, and of evaluations by why they were made.
 
 use super::Samples;
+use model::dispatch::{Dispatch, DispatchPayload, DispatchRequest, Parameterized, PayloadRule};
 use model::eval::{Evaluation, Trigger};
-use model::family::dispatch::{Dispatch, DispatchPayload, DispatchRequest, Parameterized, PayloadRule};
-use model::family::{Children, Periodic};
-use model::job::{JobSpec, JobSummary};
+use model::job::JobSpec;
+use model::job_summary::{Children, JobSummary};
+use model::periodic::Periodic;
 use state::samples::{AT, Region, eval, eval_id, key, register, spec};
 use wire::command::{Command, DispatchJobCommand, LaunchJobCommand};
 
@@ -40,7 +41,7 @@ pub fn triggers(s: &mut Samples) {
     }
 }
 
-pub fn families(s: &mut Samples) {
+pub fn child_jobs(s: &mut Samples) {
     s.add::<JobSpec>("periodic", &clock());
     s.add::<JobSpec>("child", &JobSpec { parent: "clock".into(), ..spec("clock/periodic-1", 1) });
     let children = Children { pending: 1, running: 2, dead: 300 };

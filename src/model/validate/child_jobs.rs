@@ -2,9 +2,9 @@
 
 use super::names;
 use crate::cron::{Cron, Zones};
-use crate::family::dispatch::payload_path;
-use crate::family::{MAX_EXPRESSIONS, Periodic};
+use crate::dispatch::payload_path;
 use crate::job::{JobSpec, JobType, Task};
+use crate::periodic::{MAX_EXPRESSIONS, Periodic};
 use std::collections::BTreeSet;
 
 pub fn periodic(spec: &JobSpec, zones: Zones, errors: &mut Vec<String>) {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_is_dispatched_has_rules_of_its_own() {
-        use crate::family::dispatch::{DispatchPayload, Parameterized, PayloadRule};
+        use crate::dispatch::{DispatchPayload, Parameterized, PayloadRule};
         let rules = |required: &[&str], optional: &[&str]| Parameterized {
             payload: PayloadRule::Optional,
             meta_required: required.iter().map(ToString::to_string).collect(),

@@ -3,8 +3,8 @@
 use super::accepted::{changed, decode};
 use super::*;
 use crate::decode_job;
-use model::family::Periodic;
-use model::family::dispatch::{DispatchPayload, Parameterized, PayloadRule};
+use model::dispatch::{DispatchPayload, Parameterized, PayloadRule};
+use model::periodic::Periodic;
 use serde_json::json;
 
 #[test]
