@@ -1,9 +1,9 @@
 //! What the linker does to make the binary smaller, where it can.
 //!
 //! Addresses that the loader has to move are packed, a quarter of a megabyte less, where the binary is made for the system that it
-//! is built on and that system's C library can load it (glibc 2.36, 2022). Functions of the same code become one, some 50 KB less, where
-//! the linker knows how (lld, which is Rust's own for x86_64, mold, gold). A binary for elsewhere, beside an older library or of
-//! another linker is linked as ever.
+//! is built on and that system's C library can load it (glibc 2.36, 2022). Functions of the same code become one, and so do constants of
+//! the same bytes, where the linker knows how (lld, which is Rust's own for x86_64, mold, gold). A binary for elsewhere, beside an
+//! older library or of another linker is linked as ever.
 
 // a build asks its system, and speaks to cargo
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::print_stdout)]
@@ -13,7 +13,8 @@ use std::path::Path;
 use std::process::Command;
 
 const LOADS_PACKED: (u32, u32) = (2, 36);
-const FOLD: &str = "-Wl,--icf=all";
+/// In the order of what they give. Nothing here asks whether two functions or constants have the same address.
+const FOLDING: [&str; 2] = ["-Wl,--icf=all", "-Wl,--ignore-data-address-equality"];
 
 fn main() {
     println!("cargo:rerun-if-changed=cross/link.rs");
@@ -22,8 +23,10 @@ fn main() {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
     // in other builds, every function keeps its name in a backtrace
-    if of("PROFILE") == "release" && links_with(FOLD) {
-        println!("cargo:rustc-link-arg-bins={FOLD}");
+    if of("PROFILE") == "release" {
+        for argument in FOLDING.into_iter().filter(|argument| links_with(argument)) {
+            println!("cargo:rustc-link-arg-bins={argument}");
+        }
     }
 }
 

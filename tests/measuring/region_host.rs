@@ -80,6 +80,7 @@ impl Host {
             founders: vec![SERVER],
             heartbeats: HeartbeatRules::default(),
             workers,
+            ready_per_worker: 2,
             tracked_versions: 6,
             scheduler: Default::default(),
             garbage: Default::default(),
