@@ -91,6 +91,23 @@ fn a_follower_gets_what_own_workers_leave_and_plans_it() {
     assert_eq!(placed.len(), 2, "{placed:?}");
 }
 
+/// The follower's state will not show for a moment what another worker has just been given.
+#[test]
+fn what_plans_in_flight_take_goes_along() {
+    let mut alone = Alone::with(|config| config.ready_per_worker = 0);
+    let node = alone.add_node(info(1));
+    let jobs = ["a", "b", "c"].map(|id| asks(registration(spec(id, 1))));
+    let own = alone.tasks(jobs.into()).remove(0);
+    let planned = alone.planned(&own);
+    let given = delivered(&mut alone, vec![planned, says(7, ServerRequest::Dequeue { free: 1 })]);
+    let [(7, tasks)] = &given[..] else { panic!("{given:?}") };
+    let [in_flight] = &tasks[0].in_flight[..] else { panic!("{:?}", tasks[0].in_flight) };
+    assert_eq!((in_flight.eval, in_flight.token), (own.eval.id, own.token));
+    assert!(in_flight.visible_at > tasks[0].min_index, "the state that it waits for does not show it");
+    let places: i64 = in_flight.nodes.iter().filter(|taken| taken.node == node).map(|t| t.allocs).sum();
+    assert_eq!(places, 1);
+}
+
 #[test]
 fn other_servers_help_only_when_much_is_ready() {
     let mut alone = Alone::with(|config| config.ready_per_worker = 2);
