@@ -466,7 +466,7 @@ fn a_restored_snapshot_wakes_queries_and_ends_streams() {
     waiting.restored(40);
     smol::block_on(query.wait());
     assert_eq!(waiting.blocked(), 0);
-    let server = Server::start("restored", Limits::default());
+    let server = Server::start("restored", HttpLimits::default());
     let mut stream = server.send(&get("/v1/event/stream"));
     let mut read_until = |wanted: &str| {
         let (mut said, mut bytes) = (String::new(), [0; 4096]);

@@ -24,15 +24,21 @@ fn says(request: u64, said: ServerRequest) -> Input {
 fn delivered(alone: &mut Alone, mut inputs: Vec<Input>) -> Vec<(u64, Vec<RemoteTask>)> {
     let mut out = vec![];
     for _ in 0..10 {
-        for effect in alone.turn(std::mem::take(&mut inputs)).effects {
-            let Effect::Send { to: Peer::Server(FOLLOWER), bytes } = effect else { continue };
-            let Ok(Frame { request, body: Body::ServerReply(ServerReply::Deliver { tasks }) }) =
-                frame::decode(&bytes)
-            else {
-                panic!("the follower is told something else");
-            };
-            out.push((request, tasks));
-        }
+        out.extend(deliveries(alone.turn(std::mem::take(&mut inputs)).effects));
+    }
+    out
+}
+
+fn deliveries(effects: Vec<Effect>) -> Vec<(u64, Vec<RemoteTask>)> {
+    let mut out = vec![];
+    for effect in effects {
+        let Effect::Send { to: Peer::Server(FOLLOWER), bytes } = effect else { continue };
+        let Ok(Frame { request, body: Body::ServerReply(ServerReply::Deliver { tasks }) }) =
+            frame::decode(&bytes)
+        else {
+            panic!("the follower is told something else");
+        };
+        out.push((request, tasks));
     }
     out
 }
@@ -98,9 +104,13 @@ fn what_plans_in_flight_take_goes_along() {
     let node = alone.add_node(info(1));
     let jobs = ["a", "b", "c"].map(|id| asks(registration(spec(id, 1))));
     let own = alone.tasks(jobs.into()).remove(0);
-    let planned = alone.planned(&own);
-    let given = delivered(&mut alone, vec![planned, says(7, ServerRequest::Dequeue { free: 1 })]);
-    let [(7, tasks)] = &given[..] else { panic!("{given:?}") };
+    let Input::Planned { eval, token, result } = alone.planned(&own) else { panic!("no plan") };
+    let (leader, mut cx) = alone.split();
+    leader.planned(eval, token, result, false, &mut cx).expect("reads");
+    leader.remote_workers.wait(FOLLOWER, 7, 1);
+    leader.hand_out(&mut cx).expect("reads");
+    let effects = alone.server.outbox.take_effects().0;
+    let tasks = deliveries(effects).remove(0).1;
     let [in_flight] = &tasks[0].in_flight[..] else { panic!("{:?}", tasks[0].in_flight) };
     assert_eq!((in_flight.eval, in_flight.token), (own.eval.id, own.token));
     assert!(in_flight.visible_at > tasks[0].min_index, "the state that it waits for does not show it");
