@@ -9,12 +9,12 @@ const MAX_DELIVERED: u32 = 16;
 
 #[derive(Default)]
 pub struct RemoteWorkers {
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingServer>,
 }
 
 /// A server that waits for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingServer {
     pub server: u64,
     /// Under which number it has asked.
     pub request: u64,
@@ -26,12 +26,12 @@ impl RemoteWorkers {
     pub fn wait(&mut self, server: u64, request: u64, free: u32) {
         self.waiting.remove(&server);
         if free > 0 {
-            self.waiting.insert(server, Waiting { server, request, free: free.min(MAX_DELIVERED) });
+            self.waiting.insert(server, WaitingServer { server, request, free: free.min(MAX_DELIVERED) });
         }
     }
 
     /// The server with the most free workers; it has to ask again.
-    pub fn take(&mut self) -> Option<Waiting> {
+    pub fn take(&mut self) -> Option<WaitingServer> {
         let most = self.waiting.values().max_by_key(|w| (w.free, std::cmp::Reverse(w.server)))?.server;
         self.waiting.remove(&most)
     }

@@ -85,7 +85,8 @@ impl EventStreams {
         inner.buffer.restored();
         inner.last = None;
         for waker in inner.wakers.values() {
-            waker.try_send(()).unwrap_or_default();
+            // one that is full is awake already
+            let _ = waker.try_send(());
         }
     }
 

@@ -3,7 +3,7 @@
 use super::super::effects::{Effect, Input};
 use super::super::submit;
 use super::super::testing::{Alone, asks, registration};
-use super::{RemoteWorkers, Waiting};
+use super::{RemoteWorkers, WaitingServer};
 use model::alloc::Allocation;
 use model::plan::{NodePlan, Plan};
 use model::time::Span;
@@ -60,9 +60,13 @@ fn the_server_with_the_most_free_workers_is_next() {
     all.wait(2, 11, 5);
     all.wait(3, 12, 900);
     all.wait(2, 13, 1);
-    assert_eq!(all.take(), Some(Waiting { server: 3, request: 12, free: super::MAX_DELIVERED }));
-    assert_eq!(all.take(), Some(Waiting { server: 1, request: 10, free: 2 }));
-    assert_eq!(all.take(), Some(Waiting { server: 2, request: 13, free: 1 }), "the newer number counts");
+    assert_eq!(all.take(), Some(WaitingServer { server: 3, request: 12, free: super::MAX_DELIVERED }));
+    assert_eq!(all.take(), Some(WaitingServer { server: 1, request: 10, free: 2 }));
+    assert_eq!(
+        all.take(),
+        Some(WaitingServer { server: 2, request: 13, free: 1 }),
+        "the newer number counts"
+    );
     all.wait(4, 14, 0);
     all.wait(5, 15, 3);
     all.link_down(5);

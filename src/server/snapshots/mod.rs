@@ -115,9 +115,9 @@ impl Snapshots {
         let mut late = vec![];
         for (member, sender) in &mut self.sending {
             match sender.due(parts.now) {
-                sender::Due::Nothing => {}
-                sender::Due::OfferAgain => self.out.push((*member, sender.offer())),
-                sender::Due::GiveUp => late.push(*member),
+                sender::OfferDue::Nothing => {}
+                sender::OfferDue::OfferAgain => self.out.push((*member, sender.offer())),
+                sender::OfferDue::GiveUp => late.push(*member),
             }
         }
         for member in late {
@@ -305,9 +305,9 @@ impl Snapshots {
         let (from, transfer) = (receiver.from(), receiver.transfer());
         let why = match receiver.due(parts.now) {
             _ if !space_free => StopReason::NoRoom,
-            receiver::Due::GiveUp => StopReason::TimedOut,
-            receiver::Due::PullAgain => return self.out.push((from, receiver.pull())),
-            receiver::Due::Nothing => return,
+            receiver::PullDue::GiveUp => StopReason::TimedOut,
+            receiver::PullDue::PullAgain => return self.out.push((from, receiver.pull())),
+            receiver::PullDue::Nothing => return,
         };
         tracing::warn!(from, %why, "gives up a snapshot");
         self.receiving = None;

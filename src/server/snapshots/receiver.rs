@@ -24,7 +24,7 @@ pub struct Receiver {
 
 /// What has to be done because time has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum PullDue {
     Nothing,
     PullAgain,
     GiveUp,
@@ -65,15 +65,15 @@ impl Receiver {
         SnapshotMessage::Pull { transfer: self.transfer, chunk: self.next }
     }
 
-    pub fn due(&mut self, now: Mono) -> Due {
+    pub fn due(&mut self, now: Mono) -> PullDue {
         if now >= self.heard.after(IDLE) {
-            return Due::GiveUp;
+            return PullDue::GiveUp;
         }
         if now >= self.asked.after(PULL_AGAIN) {
             self.asked = now;
-            return Due::PullAgain;
+            return PullDue::PullAgain;
         }
-        Due::Nothing
+        PullDue::Nothing
     }
 
     pub fn deadline(&self) -> Mono {
@@ -109,10 +109,10 @@ mod tests {
         let mut now = receiver.deadline();
         assert_eq!(now, NOW.after(PULL_AGAIN));
         for _ in 0..4 {
-            assert_eq!((receiver.due(now), receiver.due(now)), (Due::PullAgain, Due::Nothing));
+            assert_eq!((receiver.due(now), receiver.due(now)), (PullDue::PullAgain, PullDue::Nothing));
             now = receiver.deadline();
         }
-        assert_eq!((now, receiver.due(now)), (NOW.after(IDLE), Due::GiveUp));
+        assert_eq!((now, receiver.due(now)), (NOW.after(IDLE), PullDue::GiveUp));
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
         let mut now = NOW;
         for _ in 0..20 {
             now = now.after(Span::seconds(19));
-            assert_eq!(receiver.due(now), Due::Nothing);
+            assert_eq!(receiver.due(now), PullDue::Nothing);
             receiver.arrived(now);
         }
         assert_eq!(receiver.deadline(), now.after(PULL_AGAIN));

@@ -28,7 +28,7 @@ pub struct Sender {
 
 /// What has to be done because time has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum OfferDue {
     Nothing,
     OfferAgain,
     GiveUp,
@@ -65,15 +65,15 @@ impl Sender {
         Ok(Some(SnapshotMessage::Chunk { transfer: self.offer.transfer, chunk, bytes, last }))
     }
 
-    pub fn due(&mut self, now: Mono) -> Due {
+    pub fn due(&mut self, now: Mono) -> OfferDue {
         if now >= self.gives_up() {
-            return Due::GiveUp;
+            return OfferDue::GiveUp;
         }
         if now >= self.offers_again() {
             self.offered = now;
-            return Due::OfferAgain;
+            return OfferDue::OfferAgain;
         }
-        Due::Nothing
+        OfferDue::Nothing
     }
 
     pub fn deadline(&self) -> Mono {
@@ -141,11 +141,11 @@ mod tests {
     #[test]
     fn an_offer_is_repeated_until_it_is_answered() {
         let (_region, mut sender) = sender();
-        assert_eq!(sender.due(NOW), Due::Nothing);
+        assert_eq!(sender.due(NOW), OfferDue::Nothing);
         let later = sender.deadline();
-        assert_eq!((sender.due(later), sender.due(later)), (Due::OfferAgain, Due::Nothing));
+        assert_eq!((sender.due(later), sender.due(later)), (OfferDue::OfferAgain, OfferDue::Nothing));
         assert!(sender.pull(0, later).unwrap().is_some());
-        assert_eq!(sender.due(later.after(OFFER_AGAIN)), Due::Nothing);
+        assert_eq!(sender.due(later.after(OFFER_AGAIN)), OfferDue::Nothing);
         assert_eq!(sender.deadline(), later.after(IDLE));
     }
 
@@ -153,9 +153,9 @@ mod tests {
     fn who_asks_for_nothing_new_for_too_long_has_gone() {
         let (_region, mut sender) = sender();
         sender.pull(0, NOW.after(Span::seconds(80))).unwrap();
-        assert_eq!(sender.due(NOW.after(IDLE)), Due::Nothing);
+        assert_eq!(sender.due(NOW.after(IDLE)), OfferDue::Nothing);
         sender.pull(5, NOW.after(Span::seconds(160))).unwrap();
-        assert_eq!(sender.due(NOW.after(Span::seconds(170))), Due::GiveUp, "what is stale says nothing");
+        assert_eq!(sender.due(NOW.after(Span::seconds(170))), OfferDue::GiveUp, "what is stale says nothing");
     }
 
     #[test]
@@ -164,8 +164,8 @@ mod tests {
         for minute in 1..60 {
             let now = NOW.after(Span::minutes(minute));
             sender.pull(0, now).unwrap();
-            assert_eq!(sender.due(now), Due::Nothing);
+            assert_eq!(sender.due(now), OfferDue::Nothing);
         }
-        assert_eq!(sender.due(NOW.after(LONGEST)), Due::GiveUp);
+        assert_eq!(sender.due(NOW.after(LONGEST)), OfferDue::GiveUp);
     }
 }
