@@ -42,3 +42,37 @@ impl Reads {
 pub fn confirm(token: u64, confirmed: bool, cx: &mut Context<'_>) {
     cx.outbox.effect(Effect::ReadConfirmed { token, confirmed });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Alone;
+    use super::*;
+    use raft::ReadLost;
+
+    /// What is answered, with whether it was confirmed.
+    fn answers(alone: &mut Alone) -> Vec<(u64, bool)> {
+        let answer = |effect| match effect {
+            Effect::ReadConfirmed { token, confirmed } => (token, confirmed),
+            other => panic!("{other:?}"),
+        };
+        alone.server.outbox.take_effects().0.into_iter().map(answer).collect()
+    }
+
+    #[test]
+    fn a_read_waits_until_its_index_is_applied() {
+        let mut alone = Alone::with(|_| {});
+        let mut reads = Reads::default();
+        let (_, mut cx) = alone.split();
+        let applied = cx.applied;
+        let answer = |context, index| ReadAnswer { context, index };
+        let found = vec![answer(1, Ok(applied + 1)), answer(2, Ok(applied)), answer(3, Err(ReadLost))];
+        reads.take(found, &mut cx);
+        reads.serve(&mut cx);
+        assert_eq!(reads.len(), 1, "the state has not reached it");
+        assert_eq!(answers(&mut alone), [(3, false), (2, true)]);
+        let (_, mut cx) = alone.split();
+        cx.applied = applied + 1;
+        reads.serve(&mut cx);
+        assert_eq!((reads.len(), answers(&mut alone)), (0, vec![(1, true)]));
+    }
+}
