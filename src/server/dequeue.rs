@@ -14,7 +14,7 @@ use model::time::{Mono, Span};
 use scheduler::Attempt;
 use state::fault::Fault;
 use std::collections::{BTreeMap, VecDeque};
-use wire::frame::{self, Body, Frame};
+use wire::frame::{self, Body, Frame, MAX_FRAME_BYTES};
 use wire::rpc::Peer;
 use wire::server_rpc::{RemoteDecision, RemoteTask, ServerRequest};
 
@@ -164,8 +164,7 @@ impl FollowerWorkers {
                 is_split = submit::split(&mut decision.plan);
                 *decision
             });
-            let said = RemoteDecision { eval, token, result, is_split };
-            send(from.0, 0, ServerRequest::Planned(Box::new(said)), cx);
+            hand_in(from.0, RemoteDecision { eval, token, result, is_split }, cx);
         }
         Ok(())
     }
@@ -176,9 +175,24 @@ impl FollowerWorkers {
     }
 }
 
+/// The leader gives back to its broker what fits into no message.
+fn hand_in(leader: u64, said: RemoteDecision, cx: &mut Context<'_>) {
+    let (eval, token) = (said.eval, said.token);
+    let bytes = encode(0, ServerRequest::Planned(Box::new(said)));
+    if bytes.len() <= MAX_FRAME_BYTES {
+        return cx.send(Peer::Server(leader), bytes);
+    }
+    let why = format!("the decision has {} bytes, a message holds {MAX_FRAME_BYTES}", bytes.len());
+    let failed = RemoteDecision { eval, token, result: Err(why), is_split: false };
+    send(leader, 0, ServerRequest::Planned(Box::new(failed)), cx);
+}
+
 fn send(leader: u64, request: u64, said: ServerRequest, cx: &mut Context<'_>) {
-    let bytes = frame::encode(&Frame { request, body: Body::ServerRequest(said) });
-    cx.send(Peer::Server(leader), bytes);
+    cx.send(Peer::Server(leader), encode(request, said));
+}
+
+fn encode(request: u64, said: ServerRequest) -> Vec<u8> {
+    frame::encode(&Frame { request, body: Body::ServerRequest(said) })
 }
 
 #[cfg(test)]
@@ -293,5 +307,27 @@ mod tests {
         alone.now = alone.now.after(TASK_TIMEOUT);
         effects(&mut alone, &mut workers, FollowerWorkers::advance);
         assert!(workers.queue.is_empty(), "the leader gives it to somebody else");
+    }
+
+    #[test]
+    fn a_decision_that_fits_into_no_message_is_given_back() {
+        let mut alone = Alone::with(|_| {});
+        let (mut workers, request) = following(&mut alone);
+        let now = alone.now;
+        workers.delivered(LEADER, request, vec![task(1, 0)], now);
+        let (tasks, _) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        let (id, token) = (tasks[0].eval.id, tasks[0].token);
+        let long = "x".repeat(MAX_FRAME_BYTES);
+        let decision = Decision {
+            plan: Default::default(),
+            eval: model::eval::Evaluation { status_description: long, ..tasks[0].eval.clone() },
+            created: vec![],
+            desired: Default::default(),
+        };
+        let (_, said) = effects(&mut alone, &mut workers, |w, cx| {
+            assert!(w.planned(id, token, Ok(Box::new(decision)), cx).is_ok());
+        });
+        let [(_, ServerRequest::Planned(told))] = &said[..] else { panic!("{said:?}") };
+        assert!(told.result.as_ref().is_err_and(|why| why.contains("a message holds")), "{:?}", told.result);
     }
 }

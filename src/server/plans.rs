@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::server_rpc::{InFlightPlan, TakenOnNode};
 
+/// So many nodes of plans in flight go along with an evaluation: several evaluations have to fit into one message.
+const MAX_NODES_TOLD: usize = 1024;
+
 /// One evaluation in one worker's hands, which has one plan at a time.
 type Key = (EvalId, EvalToken);
 
@@ -113,20 +116,24 @@ impl Plans {
         self.in_flight.plans.len()
     }
 
-    /// What each takes of nodes, for workers whose state does not show it before `visible_at`.
+    /// What each takes of nodes, for workers whose state does not show it before `visible_at`. Advice: of many nodes, the first.
     pub fn in_flight_plans(&self, visible_at: u64) -> Vec<InFlightPlan> {
+        let mut room = MAX_NODES_TOLD;
         let on_node = |(node, taken): &(NodeId, Taken)| {
             let holding = Holding { amount: taken.amount, claims: taken.claimed.clone() };
             let allocs = taken.amount.allocs;
             (holding != Holding::default()).then_some(TakenOnNode { node: *node, holding, allocs })
         };
-        let plan = |(&(eval, token), parts): (&Key, &Vec<(NodeId, Taken)>)| InFlightPlan {
-            eval,
-            token,
-            visible_at,
-            nodes: parts.iter().filter_map(on_node).collect(),
-        };
-        self.in_flight.plans.iter().map(plan).collect()
+        let mut told = vec![];
+        for (&(eval, token), parts) in &self.in_flight.plans {
+            let nodes: Vec<TakenOnNode> = parts.iter().filter_map(on_node).take(room).collect();
+            room -= nodes.len();
+            told.push(InFlightPlan { eval, token, visible_at, nodes });
+            if room == 0 {
+                break;
+            }
+        }
+        told
     }
 
     /// An entry that closes the node is on its way.

@@ -343,3 +343,15 @@ fn room_that_becomes_free_wakes_what_waits_for_it() {
     assert_eq!(alone.work(vec![]), 1);
     assert_eq!(alone.allocs("b").len(), 1);
 }
+
+#[test]
+fn of_plans_in_flight_so_many_nodes_are_told_and_no_more() {
+    let mut plans = Plans::default();
+    let amount = Amount { cpu_mhz: 1, ..Amount::ZERO };
+    for n in 0..3 {
+        let taken = (0..600).map(|node| (node_id(node), Taken { amount, ..Taken::default() })).collect();
+        plans.submit((model::id::EvalId::from_random(n), model::id::EvalToken::from_random(n)), taken);
+    }
+    let told: Vec<usize> = plans.in_flight_plans(9).iter().map(|plan| plan.nodes.len()).collect();
+    assert_eq!(told, [600, MAX_NODES_TOLD - 600]);
+}
