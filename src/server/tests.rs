@@ -8,6 +8,7 @@ use model::time::Span;
 use state::samples::{info, namespace, node_id, spec};
 use std::collections::BTreeSet;
 use wire::rpc::NodeRequest;
+use wire::server_rpc::{ServerReply, ServerRequest};
 
 const TOKEN: u64 = 40;
 
@@ -149,4 +150,39 @@ fn a_second_answer_of_a_worker_is_nothing() {
     alone.now = alone.now.after(Span::seconds(1));
     alone.turns(2);
     assert_eq!(alone.allocs("a").len(), 1);
+}
+
+/// What a node asks, as the server that it is connected to passes it on.
+fn relayed(from: Peer) -> Input {
+    let node = info(1);
+    let request = NodeRequest::Heartbeat { node: node.id, secret: node.secret };
+    let body = Body::ServerRequest(ServerRequest::Node { node: node.id, request });
+    Input::Frame { from, bytes: frame::encode(&Frame { request: 7, body }) }
+}
+
+#[test]
+fn a_relayed_request_is_answered_by_the_way_it_came() {
+    let mut alone = Alone::with(|_| {});
+    alone.add_node(info(1));
+    let effects = alone.turn(vec![relayed(Peer::Server(2))]).effects;
+    let [Effect::Send { to: Peer::Server(2), bytes }] = &effects[..] else { panic!("{effects:?}") };
+    let told = frame::decode(bytes).expect("is a frame");
+    assert_eq!(told.request, 7, "under the node's own number");
+    let Body::ServerReply(ServerReply::Node { node, reply }) = told.body else { panic!("{told:?}") };
+    assert!(node == node_id(1) && matches!(reply, NodeReply::Alive { .. }), "{reply:?}");
+    let reply = ServerReply::Node { node, reply };
+    let back = frame::encode(&Frame { request: 7, body: Body::ServerReply(reply) });
+    let effects = alone.turn(vec![Input::Frame { from: Peer::Server(3), bytes: back }]).effects;
+    let [Effect::Send { to, bytes }] = &effects[..] else { panic!("{effects:?}") };
+    let told = frame::decode(bytes).expect("is a frame");
+    assert_eq!((*to, told.request), (Peer::Node(node), 7));
+    assert!(matches!(told.body, Body::Reply(NodeReply::Alive { .. })), "{told:?}");
+}
+
+#[test]
+fn a_node_does_not_speak_for_a_server() {
+    let mut alone = Alone::with(|_| {});
+    alone.add_node(info(1));
+    let effects = alone.turn(vec![relayed(Peer::Node(node_id(1)))]).effects;
+    assert!(effects.is_empty(), "{effects:?}");
 }
