@@ -139,6 +139,7 @@ impl World {
         });
         let updates = vec![report(1, ClientStatus::Running)];
         region.run(&Command::UpdateAllocs {
+            seen: u64::MAX,
             node: node_id(1),
             updates,
             verdicts: vec![],

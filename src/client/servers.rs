@@ -89,6 +89,9 @@ pub struct Servers {
     seen: u64,
     /// When they first showed an older one.
     doubted: Option<Mono>,
+    /// The newest index of the state that is known from any answer: reports that were applied later are others than those that
+    /// this node has heard of.
+    shown: u64,
     need: BTreeMap<AllocId, u64>,
     trouble: Option<String>,
 }
@@ -111,6 +114,7 @@ impl Servers {
             since: 0,
             seen,
             doubted: None,
+            shown: seen,
             need: BTreeMap::new(),
             trouble: None,
         }
@@ -183,6 +187,10 @@ impl Servers {
                 let due = now.after(random.span_between(Span::seconds(1), Span::seconds(2)));
                 self.slots[kind as usize].due = due;
             }
+            NodeReply::StaleReport { index } if kind == RequestKind::Report => {
+                self.shown = self.shown.max(index);
+                self.retry_report(now, random);
+            }
             reply => {
                 self.slots[kind as usize].failing = None;
                 self.succeed(kind, reply, now, config, random, &mut server_updates);
@@ -192,6 +200,14 @@ impl Servers {
             server_updates.push(ServerUpdate::Reported(false));
         }
         server_updates
+    }
+
+    /// At once, with what is the case now; later if that was stale, too.
+    fn retry_report(&mut self, now: Mono, random: &mut Stream) {
+        let slot = &mut self.slots[RequestKind::Report as usize];
+        let again = random.span_between(Span::millis(250), Span::millis(500));
+        slot.due = if slot.failing.is_none() { now } else { now.after(again) };
+        slot.failing.get_or_insert(now);
     }
 
     fn succeed(
@@ -223,7 +239,8 @@ impl Servers {
                 self.slots[RequestKind::Fetch as usize].due = if assignments.is_empty() { due } else { now };
                 server_updates.push(ServerUpdate::Fetched(assignments));
             }
-            (RequestKind::Report, NodeReply::Reported) => {
+            (RequestKind::Report, NodeReply::Reported { index }) => {
+                self.shown = self.shown.max(index);
                 self.slots[RequestKind::Report as usize].due = now;
                 server_updates.push(ServerUpdate::Reported(true));
             }
@@ -250,6 +267,7 @@ impl Servers {
         slot.due = if nothing_new { now.after(Span::seconds(1)) } else { now };
         self.doubted = None;
         (self.since, self.seen) = (set.index, set.index);
+        self.shown = self.shown.max(set.index);
         Some(ServerUpdate::Wanted(set))
     }
 
@@ -301,7 +319,7 @@ impl Servers {
     ) -> usize {
         loop {
             let count = updates.len();
-            let request = NodeRequest::report(config.node, config.secret, &updates);
+            let request = NodeRequest::report(config.node, config.secret, self.shown, &updates);
             let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
             if bytes.len() <= frame::MAX_FRAME_BYTES || count <= 1 {
                 self.send_encoded(RequestKind::Report, bytes, now, effects);

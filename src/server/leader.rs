@@ -139,9 +139,9 @@ impl Leader {
                     cx.answer(asker, NodeReply::Fetched { assignments });
                 }
             }
-            NodeRequest::Report { node, secret, updates, verdicts } => {
+            NodeRequest::Report { node, secret, seen, updates, verdicts } => {
                 if let Some(known) = authentic(asker, node, secret, &view, cx)? {
-                    reports::report(asker, &known, updates, verdicts, &view, cx)?;
+                    reports::report(asker, &known, seen, updates, verdicts, &view, cx)?;
                 }
             }
         }
@@ -165,7 +165,7 @@ impl Leader {
                 cx.reply(token, result.map(|done| with_evals(done, evals, None)));
             }
             OnApply::NodeAlive { asker, node } => self.nodes.alive(asker, node, result, cx)?,
-            OnApply::NodeReported { asker } => cx.answer(asker, NodeReply::Reported),
+            OnApply::NodeReported { asker } => reports::reported(asker, &result, cx),
             OnApply::Plan { eval, token, next } => self.plan_applied(eval, token, next, cx),
             OnApply::EvalFailed { eval } => self.evals.failure_applied(&eval),
             OnApply::EvalsDeleted { token, rest, skip_needed, count } => {

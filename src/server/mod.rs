@@ -410,7 +410,7 @@ impl Server {
             OnApply::NodeChanged { token, evals, .. } => {
                 cx.reply(token, result.map(|done| with_evals(done, evals, None)));
             }
-            OnApply::NodeReported { asker } => cx.answer(asker, NodeReply::Reported),
+            OnApply::NodeReported { asker } => reports::reported(asker, &result, &mut cx),
             // the next leader hears of the node itself, and of a list only a part is deleted
             OnApply::NodeAlive { .. } | OnApply::EvalsDeleted { .. } => {
                 self.tell_waiting(&then, unavailable(UNKNOWN), now)

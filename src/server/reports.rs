@@ -16,16 +16,22 @@ use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command};
+use wire::request::{Refusal, WriteReply};
 use wire::rpc::{MAX_UPDATES, NodeReply};
 
 pub fn report(
     asker: Asker,
     node: &Node,
+    seen: u64,
     updates: Vec<AllocUpdate>,
     mut verdicts: Vec<Verdict>,
     view: &View,
     cx: &mut Context<'_>,
 ) -> Result<(), Fault> {
+    if node.last_alloc_update_index > seen {
+        cx.answer(asker, NodeReply::StaleReport { index: view.index() });
+        return Ok(());
+    }
     if matches!(node.status, NodeStatus::Down | NodeStatus::Disconnected) {
         cx.answer(asker, NodeReply::HeartbeatFirst);
         return Ok(());
@@ -51,14 +57,24 @@ pub fn report(
         own.push(update);
     }
     if own.is_empty() {
-        cx.answer(asker, NodeReply::Reported);
+        cx.answer(asker, NodeReply::Reported { index: view.index() });
         return Ok(());
     }
     evaluate_deployments(&healthy, &mut evals, view, cx)?;
     let (node, evals) = (node.info.id, evals.into_values().collect());
-    let command = Command::UpdateAllocs { node, updates: own, verdicts, evals, at: cx.at };
+    let command = Command::UpdateAllocs { node, seen, updates: own, verdicts, evals, at: cx.at };
     cx.propose(command, OnApply::NodeReported { asker });
     Ok(())
+}
+
+/// Its entry is applied: it was taken, or a newer one came in between.
+pub fn reported(asker: Asker, result: &Result<WriteReply, Refusal>, cx: &mut Context<'_>) {
+    let index = cx.applied;
+    let reply = match result {
+        Ok(_) => NodeReply::Reported { index },
+        Err(_) => NodeReply::StaleReport { index },
+    };
+    cx.answer(asker, reply);
 }
 
 /// What has become healthy makes room for the next: whoever evaluates after this entry sees it. A paused deployment

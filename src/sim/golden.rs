@@ -224,7 +224,10 @@ fn commands(s: &mut Samples) {
     s.add("add signing key", &Command::AddSigningKey { key: Box::new(signing_key()) });
     let updates = vec![report(1, ClientStatus::Running)];
     let (node, verdicts) = (node_id(1), vec![verdict()]);
-    s.add("update allocs", &Command::UpdateAllocs { node, updates, verdicts, evals: vec![], at: AT });
+    s.add(
+        "update allocs",
+        &Command::UpdateAllocs { seen: u64::MAX, node, updates, verdicts, evals: vec![], at: AT },
+    );
     rollouts(s);
     s.add("register job with its text", &submit(spec("web", 2), "job \"web\" {}", 6));
     let forced = Some(false);
@@ -274,16 +277,17 @@ fn conversation(s: &mut Samples) {
     s.add("watch", &NodeRequest::Watch { node, secret, since: 7 });
     s.add("fetch", &NodeRequest::Fetch { node, secret, allocs: vec![alloc_id(1)] });
     let updates = vec![report(1, ClientStatus::Running)];
-    s.add("report", &NodeRequest::Report { node, secret, updates, verdicts: vec![verdict()] });
+    s.add("report", &NodeRequest::Report { node, secret, seen: 7, updates, verdicts: vec![verdict()] });
     s.add("alive", &NodeReply::Alive { ttl: Span::seconds(12) });
     let wanted = vec![(alloc_id(1), 9)];
     s.add("allocs", &NodeReply::Allocs(AllocSet { index: 9, wanted, assignments: vec![assignment()] }));
     s.add("fetched", &NodeReply::Fetched { assignments: vec![assignment()] });
-    s.add("reported", &NodeReply::Reported);
+    s.add("reported", &NodeReply::Reported { index: 9 });
     s.add("unknown node", &NodeReply::UnknownNode);
     s.add("no leader", &NodeReply::NoLeader);
     s.add("heartbeat first", &NodeReply::HeartbeatFirst);
     s.add("refused", &NodeReply::Refused { message: "no".into() });
+    s.add("stale report", &NodeReply::StaleReport { index: 9 });
 }
 
 fn keeper(s: &mut Samples) {
@@ -447,6 +451,7 @@ fn rows_lie_where_they_always_lay() {
         at: AT,
     });
     region.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
         node,
         updates: vec![report(1, ClientStatus::Running)],
         verdicts: vec![],

@@ -63,6 +63,8 @@ pub enum Command {
     /// What a client reports of its allocations and of their health, with the evaluations that follow from it.
     UpdateAllocs {
         node: NodeId,
+        /// See `NodeRequest::Report`: refused if a report of this node was applied after that.
+        seen: u64,
         updates: Vec<AllocUpdate>,
         verdicts: Vec<Verdict>,
         evals: Vec<Evaluation>,

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn frames_round_trip_and_damage_is_an_error() {
         let frames = [
-            Frame { request: 7, body: Body::Reply(NodeReply::Reported) },
+            Frame { request: 7, body: Body::Reply(NodeReply::Reported { index: 5 }) },
             Frame { request: u64::MAX, body: Body::Raft(vec![1, 2, 3]) },
             Frame { request: 8, body: Body::ServerReply(ServerReply::NotLeader) },
             Frame {

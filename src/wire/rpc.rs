@@ -56,6 +56,9 @@ pub enum NodeRequest {
     Report {
         node: NodeId,
         secret: NodeSecret,
+        /// The newest index of the state that servers had shown to the node when it wrote this. A report that was applied later
+        /// may be the newer one of the two.
+        seen: u64,
         updates: Vec<AllocUpdate>,
         verdicts: Vec<Verdict>,
     },
@@ -63,10 +66,15 @@ pub enum NodeRequest {
 
 impl NodeRequest {
     /// Each update with what was found of it, if that is to be told.
-    pub fn report(node: NodeId, secret: NodeSecret, told: &[(AllocUpdate, Option<Verdict>)]) -> NodeRequest {
+    pub fn report(
+        node: NodeId,
+        secret: NodeSecret,
+        seen: u64,
+        told: &[(AllocUpdate, Option<Verdict>)],
+    ) -> NodeRequest {
         let updates = told.iter().map(|(update, _)| update.clone()).collect();
         let verdicts = told.iter().filter_map(|(_, verdict)| *verdict).collect();
-        NodeRequest::Report { node, secret, updates, verdicts }
+        NodeRequest::Report { node, secret, seen, updates, verdicts }
     }
 }
 
@@ -81,8 +89,10 @@ pub enum NodeReply {
     Fetched {
         assignments: Vec<Assignment>,
     },
-    /// The report is durable.
-    Reported,
+    /// The report is durable. `index`: of the state that it is in.
+    Reported {
+        index: u64,
+    },
     /// The server does not know the node: register again.
     UnknownNode,
     /// No leader is in reach of the server, or it changed before anything was done: ask again.
@@ -95,6 +105,10 @@ pub enum NodeReply {
     /// As `Alive`, after heartbeats that the servers have missed: the node is to report all its allocations again.
     Missed {
         ttl: Span,
+    },
+    /// The report was not taken: one that was applied since `seen` may be newer. `index`: what to have seen before the next one.
+    StaleReport {
+        index: u64,
     },
 }
 

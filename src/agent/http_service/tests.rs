@@ -163,6 +163,7 @@ impl Server {
             state.started_at = AT;
         }
         self.run(&Command::UpdateAllocs {
+            seen: u64::MAX,
             node: node_id(1),
             updates: vec![update],
             verdicts: vec![],

@@ -117,6 +117,7 @@ impl World {
         }
         let updates = vec![update];
         self.region.run(&Command::UpdateAllocs {
+            seen: u64::MAX,
             node: node_id(1),
             updates,
             verdicts: vec![],

@@ -245,7 +245,14 @@ fn the_index_of_a_jobs_allocs_never_goes_back() {
         at: AT,
     });
     let updates = vec![report(2, ClientStatus::Complete)];
-    let ended = Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT };
+    let ended = Command::UpdateAllocs {
+        seen: u64::MAX,
+        node: node_id(1),
+        updates,
+        verdicts: vec![],
+        evals: vec![],
+        at: AT,
+    };
     world.region.run(&ended);
     let listed = |world: &World| {
         let response = world.get("/v1/job/web/allocations");

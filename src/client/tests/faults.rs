@@ -359,6 +359,27 @@ fn after_a_long_silence_everything_is_told_again() {
 }
 
 #[test]
+fn a_stale_report_is_sent_again_as_it_is_now() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(5));
+    assert_eq!(
+        (w.status(1), w.stale_reports),
+        ("running", 0),
+        "a node that hears of its reports is never stale"
+    );
+    // a report of an earlier life comes late, and is taken
+    w.reported_at += 5;
+    w.exit("web", 0);
+    w.pass(s(1));
+    assert_eq!(w.stale_reports, 1, "it is repeated at once, and knows of the other one then");
+    assert_eq!(w.status(1), "pending", "it waits to be restarted");
+    let reports = w.reports;
+    w.pass(s(60));
+    assert!(w.reports > reports && w.stale_reports == 1);
+    assert_eq!(w.status(1), "running");
+}
+
+#[test]
 fn an_older_index_is_doubted_for_a_minute_then_believed() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(5));

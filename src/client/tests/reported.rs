@@ -1,12 +1,13 @@
 //! What tests ask a world, and what it was told.
 
 use super::fixtures;
-use super::world::World;
+use super::world::{Process, World};
 use crate::effects::{Grant, Input};
 use model::deployment::Verdict;
 use model::task::TaskState;
 use wire::client_rpc::ClientRequest;
 use wire::command::AllocUpdate;
+use wire::keeper::RunState;
 use wire::request::Refusal;
 use wire::rpc::NodeReply;
 
@@ -18,14 +19,20 @@ impl World {
         self.answers.pop().expect("every question is answered")
     }
 
-    pub fn hear_all(&mut self, updates: Vec<AllocUpdate>, verdicts: Vec<Verdict>) -> NodeReply {
+    /// Each report that is taken moves the servers' index.
+    pub fn hear_all(&mut self, seen: u64, updates: Vec<AllocUpdate>, verdicts: Vec<Verdict>) -> NodeReply {
+        if self.reported_at > seen {
+            self.stale_reports += 1;
+            return NodeReply::StaleReport { index: self.reported_at };
+        }
         self.reports += 1;
+        self.reported_at = self.reported_at.max(self.index) + 1;
         self.missed = false;
         self.verdicts.extend(verdicts);
         for update in updates {
             self.hear(update);
         }
-        NodeReply::Reported
+        NodeReply::Reported { index: self.reported_at }
     }
 
     fn hear(&mut self, update: AllocUpdate) {
@@ -33,6 +40,19 @@ impl World {
         if before.is_none_or(|b| b.client != update.client) {
             self.trace.push(format!("report {}", update.client.as_str()));
         }
+    }
+
+    pub fn living(&self) -> Vec<String> {
+        let alive = |p: &&Process| matches!(p.state, RunState::Running { .. });
+        self.processes.iter().filter(alive).map(|p| self.name(p.run)).collect()
+    }
+
+    /// `<alloc id>.<task>` of what lives.
+    pub fn living_labels(&self) -> Vec<String> {
+        let alive = |p: &&Process| matches!(p.state, RunState::Running { .. });
+        let mut labels: Vec<_> = self.processes.iter().filter(alive).map(|p| p.full_label.clone()).collect();
+        labels.sort();
+        labels
     }
 
     pub fn task(&self, n: u8, task: &str) -> &TaskState {

@@ -59,6 +59,9 @@ pub struct World {
     pub registrations: u64,
     pub registered: Box<NodeInfo>,
     pub reports: u64,
+    /// The index of the last report that was taken.
+    pub reported_at: u64,
+    pub stale_reports: u64,
     /// Tasks whose process ends well at once.
     pub brief: Vec<String>,
     pub index: u64,
@@ -98,6 +101,8 @@ impl World {
             registrations: 0,
             registered: Box::new(fixtures::info()),
             reports: 0,
+            reported_at: 0,
+            stale_reports: 0,
             brief: Vec::new(),
             index: 10,
             assigned: assigned.iter().map(|a| (a.id, a.clone())).collect(),
@@ -268,7 +273,7 @@ impl World {
         }
     }
 
-    fn name(&self, run: RunId) -> String {
+    pub fn name(&self, run: RunId) -> String {
         let position = self.processes.iter().position(|p| p.run == run);
         position.map_or("?".into(), |at| format!("{}#{}", self.processes[at].label, at + 1))
     }
@@ -400,19 +405,6 @@ impl World {
         self.settle();
     }
 
-    pub fn living(&self) -> Vec<String> {
-        let alive = |p: &&Process| matches!(p.state, RunState::Running { .. });
-        self.processes.iter().filter(alive).map(|p| self.name(p.run)).collect()
-    }
-
-    /// `<alloc id>.<task>` of what lives.
-    pub fn living_labels(&self) -> Vec<String> {
-        let alive = |p: &&Process| matches!(p.state, RunState::Running { .. });
-        let mut labels: Vec<_> = self.processes.iter().filter(alive).map(|p| p.full_label.clone()).collect();
-        labels.sort();
-        labels
-    }
-
     fn serve(&mut self, to: Peer, bytes: &[u8]) {
         let Ok(Frame { request, body: Body::Request(asked) }) = frame::decode(bytes) else {
             panic!("no request: {bytes:?}");
@@ -443,7 +435,7 @@ impl World {
             NodeRequest::Fetch { allocs, .. } => NodeReply::Fetched {
                 assignments: allocs.iter().filter_map(|id| self.assigned.get(id).cloned()).collect(),
             },
-            NodeRequest::Report { updates, verdicts, .. } => self.hear_all(updates, verdicts),
+            NodeRequest::Report { seen, updates, verdicts, .. } => self.hear_all(seen, updates, verdicts),
         };
         self.answer(to, request, reply);
     }

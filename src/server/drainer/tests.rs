@@ -31,6 +31,7 @@ fn spread_out(nodes: u128) -> Alone {
     for n in 1..=nodes {
         let updates = vec![report(n, ClientStatus::Running)];
         alone.propose(&Command::UpdateAllocs {
+            seen: u64::MAX,
             node: node_id(n),
             updates,
             verdicts: vec![],
@@ -83,7 +84,14 @@ fn the_next_leaves_when_the_successor_counts() {
     alone.turns(20);
     assert_eq!(leaving(&alone), 1, "it does not run yet");
     let (updates, at) = (vec![report(9, ClientStatus::Running)], alone.wall);
-    alone.propose(&Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at });
+    alone.propose(&Command::UpdateAllocs {
+        seen: u64::MAX,
+        node,
+        updates,
+        verdicts: vec![],
+        evals: vec![],
+        at,
+    });
     alone.now = alone.now.after(Span::seconds(9));
     alone.turns(5);
     assert_eq!(leaving(&alone), 1, "it has not run for long enough");

@@ -37,6 +37,7 @@ impl Alone {
     fn told(&mut self, ids: std::ops::Range<u128>, client: ClientStatus) {
         let updates = ids.map(|id| report(id, client)).collect();
         self.propose(&Command::UpdateAllocs {
+            seen: u64::MAX,
             node: node_id(1),
             updates,
             verdicts: vec![],

@@ -144,7 +144,14 @@ fn what_changed_meanwhile_makes_way_for_nothing() {
             let updates =
                 vec![AllocUpdate { id: low.id, client, client_description, task_states: BTreeMap::new() }];
             let node = low.node_id;
-            let command = Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT };
+            let command = Command::UpdateAllocs {
+                seen: u64::MAX,
+                node,
+                updates,
+                verdicts: vec![],
+                evals: vec![],
+                at: AT,
+            };
             alone.append(&command);
             alone.turn(vec![]);
         },
@@ -338,7 +345,8 @@ fn room_that_becomes_free_wakes_what_waits_for_it() {
     let (id, node) = (only_alloc(&alone, "a").id, node_id(1));
     let (client, client_description) = (ClientStatus::Complete, String::new());
     let updates = vec![AllocUpdate { id, client, client_description, task_states: BTreeMap::new() }];
-    let ended = Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT };
+    let ended =
+        Command::UpdateAllocs { seen: u64::MAX, node, updates, verdicts: vec![], evals: vec![], at: AT };
     alone.append(&ended);
     assert_eq!(alone.work(vec![]), 1);
     assert_eq!(alone.allocs("b").len(), 1);

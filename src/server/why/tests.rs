@@ -49,7 +49,14 @@ fn moved() -> Region {
     };
     told.task_states.values_mut().for_each(|t| t.events = vec![started.clone()]);
     let updates: Vec<AllocUpdate> = vec![told];
-    r.run(&Command::UpdateAllocs { node: one, updates, verdicts: vec![], evals: vec![], at: at(2) });
+    r.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
+        node: one,
+        updates,
+        verdicts: vec![],
+        evals: vec![],
+        at: at(2),
+    });
     let event = NodeEvent {
         subsystem: "Cluster".into(),
         message: "Node heartbeat missed".into(),
@@ -163,6 +170,7 @@ fn a_long_story_fits_a_screen() {
         told.task_states.insert(task.into(), model::task::TaskState { events, ..state.clone() });
     }
     r.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
         node: node_id(2),
         updates: vec![told],
         verdicts: vec![],
@@ -229,7 +237,14 @@ fn why_begins_with_parents_and_dead_jobs() {
     let evals = vec![Evaluation { status: EvalStatus::Complete, ..eval(1, "done") }];
     r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, deployment: None, updates: vec![], evals, at: AT });
     let updates = vec![report(1, ClientStatus::Failed)];
-    r.run(&Command::UpdateAllocs { node: one, updates, verdicts: vec![], evals: vec![], at: AT });
+    r.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
+        node: one,
+        updates,
+        verdicts: vec![],
+        evals: vec![],
+        at: AT,
+    });
     let is = |what: &str| format!("batch job, version 0, {what}");
     for (id, expected) in [
         ("form", is("running: it runs nothing itself, jobs are dispatched from it")),

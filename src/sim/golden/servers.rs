@@ -44,5 +44,5 @@ pub fn servers(s: &mut Samples) {
     s.add("http", &ServerReply::Http(ForwardedResponse { status: 200, headers, body: b"[]".to_vec() }));
     s.add("not leader", &ServerReply::NotLeader);
     s.add("refused", &ServerReply::Refused(Refusal::new(RefusalKind::Busy, "no")));
-    s.add("node", &ServerReply::Node { node, reply: NodeReply::Reported });
+    s.add("node", &ServerReply::Node { node, reply: NodeReply::Reported { index: 9 } });
 }

@@ -92,7 +92,14 @@ fn write_everything(store: &mut Store) -> Result<(), Fault> {
         done.status = EvalStatus::Complete;
         let updates = vec![report(n, ClientStatus::Failed)];
         for command in [
-            Command::UpdateAllocs { node: node_id(n), updates, verdicts: vec![], evals: vec![done], at: AT },
+            Command::UpdateAllocs {
+                seen: u64::MAX,
+                node: node_id(n),
+                updates,
+                verdicts: vec![],
+                evals: vec![done],
+                at: AT,
+            },
             Command::RegisterNode { info: Box::new(info(n)), evals: vec![], at: AT },
             register(spec(&job, 5), Some(eval(9, &job))),
             Command::PurgeJob { job: key(&job), eval: None, at: AT },

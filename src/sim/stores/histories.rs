@@ -125,7 +125,7 @@ impl Workload {
                 updates.push(wire::command::AllocUpdate { id: a.id, ..report(0, status) });
             }
         }
-        Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT }
+        Command::UpdateAllocs { seen: u64::MAX, node, updates, verdicts: vec![], evals: vec![], at: AT }
     }
 }
 

@@ -15,16 +15,25 @@ use wire::change::{AllocChange, Change};
 use wire::command::AllocUpdate;
 use wire::event::Object;
 use wire::record;
+use wire::request::{Refusal, RefusalKind};
+
+const STALE_REPORT: &str =
+    "a report of this node was applied since, which may be newer: send the present state";
 
 impl ApplyTxn<'_> {
+    /// `seen`: what the node had been shown of the state when it wrote this. Where a report of the node was applied later,
+    /// nobody can say which of the two is newer, for links and relays may hold one back: the node sends its present state.
     pub(super) fn update_allocs(
         &mut self,
-        node: NodeId,
+        (node, seen): (NodeId, u64),
         updates: Vec<AllocUpdate>,
         verdicts: Vec<Verdict>,
         evals: Vec<Evaluation>,
         at: Wall,
     ) -> Result<Reply, Fault> {
+        if self.last_alloc_update(node)?.is_some_and(|last| last > seen) {
+            return Ok(Err(Refusal::new(RefusalKind::Conflict, STALE_REPORT)));
+        }
         for update in updates {
             let verdict = verdicts.iter().find(|v| v.alloc == update.id);
             self.update_alloc(node, update, verdict, at)?;
@@ -35,7 +44,8 @@ impl ApplyTxn<'_> {
     }
 
     /// Takes the client's half of the allocation. One that is unknown, or another node's, is dropped: it was collected
-    /// while the report was under way. A verdict is for the deployment that it was found in, and does not overrule another.
+    /// while the report was under way. An end that was reported stays: others have gone on from it. A verdict is for the
+    /// deployment that it was found in, and does not overrule another.
     fn update_alloc(
         &mut self,
         node: NodeId,
@@ -44,6 +54,9 @@ impl ApplyTxn<'_> {
         at: Wall,
     ) -> Result<(), Fault> {
         let Some(old) = self.alloc(update.id)?.filter(|a| a.node_id == node) else { return Ok(()) };
+        if has_ended(old.client) && update.client != old.client {
+            return Ok(());
+        }
         let mut new = old.clone();
         new.client = update.client;
         new.client_description = update.client_description;
@@ -216,9 +229,13 @@ fn assignment_version(alloc: &Allocation) -> (NodeId, u64) {
     (alloc.node_id, alloc.alloc_modify_index)
 }
 
+/// As its client has seen it. What servers call lost may be heard of again.
+fn has_ended(client: ClientStatus) -> bool {
+    matches!(client, ClientStatus::Complete | ClientStatus::Failed)
+}
+
 fn freed(old: Option<&Allocation>, new: &Allocation) -> bool {
-    let ended = matches!(new.client, ClientStatus::Complete | ClientStatus::Failed);
-    ended && old.is_some_and(|o| !o.client_terminal())
+    has_ended(new.client) && old.is_some_and(|o| !o.client_terminal())
 }
 
 /// Keeps the job's count of live allocations and of those that name each version.

@@ -170,8 +170,8 @@ impl ApplyTxn<'_> {
                 self.apply_plan(eval, nodes, evals, at)
             }
             Command::StepDeployment(step) => self.step_deployment(*step),
-            Command::UpdateAllocs { node, updates, verdicts, evals, at } => {
-                self.update_allocs(node, updates, verdicts, evals, at)
+            Command::UpdateAllocs { node, seen, updates, verdicts, evals, at } => {
+                self.update_allocs((node, seen), updates, verdicts, evals, at)
             }
             Command::UpdateTransitions { allocs, evals, at } => self.update_transitions(allocs, evals, at),
             Command::UpsertNamespace { namespace } => self.upsert_namespace(*namespace),

@@ -134,6 +134,12 @@ impl ApplyTxn<'_> {
 
     /// Tells that the node's client is in touch again after a missed heartbeat. No one waits for it, so it moves no
     /// other index.
+    /// The index of the last report of its allocations. `None`: no such node.
+    pub(super) fn last_alloc_update(&self, id: NodeId) -> Result<Option<u64>, Fault> {
+        let row = tables::get::<NodeRow>(&self.rows, &tables::node_key(Kind::Node, id))?;
+        Ok(row.map(|row| row.last_alloc_update_index))
+    }
+
     pub(super) fn note_alloc_update(&mut self, id: NodeId) -> Result<(), Fault> {
         let key = tables::node_key(Kind::Node, id);
         let Some(row) = tables::get::<NodeRow>(&self.rows, &key)? else { return Ok(()) };

@@ -53,7 +53,7 @@ fn running() -> Region {
         at: AT,
     });
     let updates = vec![report(1, ClientStatus::Running)];
-    r.run(&Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT });
+    r.run(&Command::UpdateAllocs { seen: u64::MAX, node, updates, verdicts: vec![], evals: vec![], at: AT });
     r
 }
 
@@ -218,7 +218,14 @@ fn the_status_follows_allocations_and_evaluations() {
     assert!(r.job("j").modify_index > job.modify_index);
     assert_eq!(r.job("j").job_modify_index, job.job_modify_index);
     let updates = vec![report(1, ClientStatus::Complete)];
-    let out = r.run(&Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT });
+    let out = r.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
+        node,
+        updates,
+        verdicts: vec![],
+        evals: vec![],
+        at: AT,
+    });
     assert_eq!(status(&r), JobStatus::Dead, "all ended");
     assert!(out.changes.contains(&Change::Job { job: key("j") }));
     e = eval(2, "j");
@@ -258,6 +265,7 @@ fn the_summary_counts_by_client_status() {
     assert_eq!(counts(&r), [1, 2, 0, 0, 0, 0, 0]);
     let mut say = |n, status| {
         r.run(&Command::UpdateAllocs {
+            seen: u64::MAX,
             node,
             updates: vec![report(n, status)],
             verdicts: vec![],
@@ -318,6 +326,7 @@ fn plans_stop_replace_and_keep_what_clients_said() {
     assert_eq!(r.view().eval(eval_id(1)).unwrap().unwrap().modify_index, out.index);
     let stop_new = AllocStop { id: alloc_id(2), description: "x".into(), client: None };
     r.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
         node: node_id(1),
         updates: vec![report(2, ClientStatus::Complete)],
         verdicts: vec![],
@@ -335,11 +344,47 @@ fn plans_stop_replace_and_keep_what_clients_said() {
 }
 
 #[test]
+fn a_report_that_a_newer_one_has_passed_changes_nothing() {
+    let mut r = running();
+    let node = node_id(1);
+    let last = r.view().node(node).unwrap().unwrap().last_alloc_update_index;
+    let told = |seen, client| {
+        let (updates, evals) = (vec![report(1, client)], vec![eval(8, "web")]);
+        Command::UpdateAllocs { node, seen, updates, verdicts: vec![], evals, at: AT }
+    };
+    let digest = r.store.digest();
+    let out = r.run(&told(last - 1, ClientStatus::Pending));
+    assert_eq!(out.reply.unwrap_err().kind, RefusalKind::Conflict);
+    assert_eq!(r.store.digest(), digest, "not even its evaluation");
+    let out = r.run(&told(last, ClientStatus::Pending));
+    assert!(out.reply.is_ok(), "it knew of the last report");
+    assert_eq!(r.alloc(1).client, ClientStatus::Pending);
+    let out = r.run(&told(last, ClientStatus::Running));
+    assert!(out.reply.is_err(), "another copy of what was under way");
+}
+
+#[test]
+fn an_end_that_was_reported_is_final() {
+    let mut r = running();
+    let mut tell = |client| {
+        let updates = vec![report(1, client)];
+        let (node, seen) = (node_id(1), u64::MAX);
+        r.run(&Command::UpdateAllocs { node, seen, updates, verdicts: vec![], evals: vec![], at: AT });
+        r.alloc(1).client
+    };
+    assert_eq!(tell(ClientStatus::Failed), ClientStatus::Failed);
+    for later in [ClientStatus::Running, ClientStatus::Pending, ClientStatus::Complete] {
+        assert_eq!(tell(later), ClientStatus::Failed);
+    }
+}
+
+#[test]
 fn reports_touch_the_clients_half_only() {
     let mut r = running();
     let before = r.alloc(1);
     let digest = r.store.digest();
     let same = Command::UpdateAllocs {
+        seen: u64::MAX,
         node: node_id(2),
         updates: vec![report(1, ClientStatus::Failed), report(77, ClientStatus::Running)],
         verdicts: vec![],
@@ -350,6 +395,7 @@ fn reports_touch_the_clients_half_only() {
     assert_eq!(r.store.digest(), digest, "another node's and unknown allocations are dropped");
     let updates = vec![report(1, ClientStatus::Failed)];
     let out = r.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
         node: node_id(1),
         updates,
         verdicts: vec![],

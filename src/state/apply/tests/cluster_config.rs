@@ -169,7 +169,14 @@ fn needed_objects_keep_what_they_refer_to() {
     assert_eq!(out.reply, Ok(WriteReply::Deleted { count: 1, index: out.index }));
     let report = |r: &mut Region, status| {
         let updates = vec![report(1, status)];
-        r.run(&Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT });
+        r.run(&Command::UpdateAllocs {
+            seen: u64::MAX,
+            node,
+            updates,
+            verdicts: vec![],
+            evals: vec![],
+            at: AT,
+        });
     };
     report(&mut r, ClientStatus::Failed);
     assert_eq!(refused(remove(&mut r, &[1], false)).1, unsafe_one, "it may be placed again");

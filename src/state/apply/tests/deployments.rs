@@ -73,7 +73,14 @@ fn roll_out(
 fn found(n: u128, deployment: Option<DeploymentId>, healthy: bool) -> Command {
     let updates = vec![report(n, ClientStatus::Running)];
     let verdicts = vec![Verdict { alloc: alloc_id(n), deployment, healthy }];
-    Command::UpdateAllocs { node: node_id(1), updates, verdicts, evals: vec![], at: AT + Span::minutes(1) }
+    Command::UpdateAllocs {
+        seen: u64::MAX,
+        node: node_id(1),
+        updates,
+        verdicts,
+        evals: vec![],
+        at: AT + Span::minutes(1),
+    }
 }
 
 fn step(r: &mut Region, step: DeploymentStep) -> ApplyResult {
@@ -160,6 +167,7 @@ fn a_rescheduled_canary_is_replaced_in_the_canary_list() {
     let placed = |r: &Region| read(r, 1).groups["g"].placed_canaries.clone();
     for n in 3..30 {
         let failed = Command::UpdateAllocs {
+            seen: u64::MAX,
             node: node_id(1),
             updates: vec![report(if n == 3 { 1 } else { n - 1 }, ClientStatus::Failed)],
             verdicts: vec![],

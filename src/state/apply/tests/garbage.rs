@@ -70,7 +70,14 @@ fn r14_an_evaluation_goes_after_what_it_placed() {
     stays(&mut r, Garbage::Evals(vec![eval_id(1)]), "what it placed is there");
     stays(&mut r, Garbage::Allocs(vec![alloc_id(1)]), "it runs");
     let updates = vec![report(1, ClientStatus::Complete)];
-    r.run(&Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT });
+    r.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
+        node: node_id(1),
+        updates,
+        verdicts: vec![],
+        evals: vec![],
+        at: AT,
+    });
     stays(&mut r, Garbage::Evals(vec![eval_id(1)]), "what it placed is there");
     goes_after(&mut r, Garbage::Allocs(vec![alloc_id(1)]), AT, Span::hours(1));
     let ended = r.view().eval(eval_id(1)).expect("reads").expect("is there").modify_time;
@@ -189,8 +196,14 @@ fn the_index_of_a_jobs_allocations_never_goes_back() {
     let index = |r: &Region| r.view().table_index(Table::Allocs);
     let placed = index(&r);
     let updates = vec![report(1, ClientStatus::Complete)];
-    let ended =
-        r.run(&Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT });
+    let ended = r.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
+        node: node_id(1),
+        updates,
+        verdicts: vec![],
+        evals: vec![],
+        at: AT,
+    });
     assert_eq!(index(&r), ended.index);
     assert!(placed < ended.index);
 

@@ -61,7 +61,14 @@ fn only_new_allocs_preempt_and_only_live_ones_leave() {
     r.run(&plan(2, place(vec![again])));
     assert_eq!(r.alloc(3).desired, DesiredStatus::Run);
     let updates = vec![report(3, ClientStatus::Complete)];
-    r.run(&Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT });
+    r.run(&Command::UpdateAllocs {
+        seen: u64::MAX,
+        node: node_id(1),
+        updates,
+        verdicts: vec![],
+        evals: vec![],
+        at: AT,
+    });
     let mut late = alloc(4, &r.job("high"), node_id(1), eval_id(2));
     late.preempted = vec![alloc_id(3)];
     r.run(&plan(2, place(vec![late])));
