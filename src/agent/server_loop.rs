@@ -106,14 +106,21 @@ impl ServerLoop {
                     ServerMessage::Stop => stop = true,
                 }
             }
-            match self.opened.server.turn(clock::now(), inputs) {
-                Ok(turn) => self.execute(turn),
-                Err(fault) => self.reopen(&fault)?,
+            if let Err(fault) = self.turn(inputs) {
+                self.reopen(&fault)?;
             }
             if stop {
                 return Ok(());
             }
         }
+    }
+
+    fn turn(&mut self, inputs: Vec<Input>) -> Result<(), Fault> {
+        let mut prepared = self.opened.server.prepare(clock::now(), inputs)?;
+        std::mem::take(&mut prepared.early).into_iter().for_each(|effect| self.execute_effect(effect));
+        let turn = self.opened.server.commit(prepared)?;
+        self.execute(turn);
+        Ok(())
     }
 
     fn deadline(&self) -> Option<Mono> {
@@ -153,37 +160,39 @@ impl ServerLoop {
         }
         self.channels.service.blocking_queries.notify(applied, &turn.changes);
         self.channels.service.events.publish(turn.events);
-        for effect in turn.effects {
-            match effect {
-                Effect::Send { to: Peer::Node(_), bytes } => {
-                    let from = Peer::Server(self.opened.config.id);
-                    inbox::send_or_drop(
-                        &self.channels.to_node,
-                        "a frame to the node",
-                        ClientMessage::Input(client::effects::Input::Frame { from, bytes }),
-                    );
-                }
-                // the only server of its region has nobody else to talk to
-                Effect::Send { to: Peer::Server(_), .. } | Effect::SendSnapshot { .. } => {}
-                Effect::Reply { token, result } => {
-                    if let Some(Caller::Write(reply)) = self.waiting.remove(&token) {
-                        reply.send(result);
-                    }
-                }
-                Effect::ReadConfirmed { token, confirmed } => {
-                    if let Some(Caller::ConfirmRead(reply)) = self.waiting.remove(&token) {
-                        reply.send(confirmed);
-                    }
-                }
-                Effect::Forwarded { token, result } => {
-                    if let Some(Caller::Forward(reply)) = self.waiting.remove(&token) {
-                        reply.send(result);
-                    }
-                }
-                Effect::Serve { serving, request } => self.serve(serving, request),
-                Effect::MakeSigningKey => self.make_signing_key(),
-                Effect::Schedule(task) => inbox::send_or_drop(&self.channels.workers, "an evaluation", *task),
+        turn.effects.into_iter().for_each(|effect| self.execute_effect(effect));
+    }
+
+    fn execute_effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { to: Peer::Node(_), bytes } => {
+                let from = Peer::Server(self.opened.config.id);
+                inbox::send_or_drop(
+                    &self.channels.to_node,
+                    "a frame to the node",
+                    ClientMessage::Input(client::effects::Input::Frame { from, bytes }),
+                );
             }
+            // the only server of its region has nobody else to talk to
+            Effect::Send { to: Peer::Server(_), .. } | Effect::SendSnapshot { .. } => {}
+            Effect::Reply { token, result } => {
+                if let Some(Caller::Write(reply)) = self.waiting.remove(&token) {
+                    reply.send(result);
+                }
+            }
+            Effect::ReadConfirmed { token, confirmed } => {
+                if let Some(Caller::ConfirmRead(reply)) = self.waiting.remove(&token) {
+                    reply.send(confirmed);
+                }
+            }
+            Effect::Forwarded { token, result } => {
+                if let Some(Caller::Forward(reply)) = self.waiting.remove(&token) {
+                    reply.send(result);
+                }
+            }
+            Effect::Serve { serving, request } => self.serve(serving, request),
+            Effect::MakeSigningKey => self.make_signing_key(),
+            Effect::Schedule(task) => inbox::send_or_drop(&self.channels.workers, "an evaluation", *task),
         }
     }
 

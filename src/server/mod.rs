@@ -66,7 +66,7 @@ use model::time::{Mono, Now};
 use outbox::{Outbox, Proposal};
 use pending::{MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
 use reads::Reads;
-use replica::{Applied, Replica, StepOutcome};
+use replica::{Applied, PreparedStep, Replica, StepOutcome};
 use reservations::ReservationChange;
 use state::fault::Fault;
 use state::store::{Reader, Recovered, Store};
@@ -121,6 +121,15 @@ pub struct Server {
     restored: bool,
 }
 
+/// A turn that waits for its commit.
+pub struct PreparedTurn {
+    /// To be sent before the commit: a leader's appends, which the others can write to their disks meanwhile.
+    pub early: Vec<Effect>,
+    step: Option<PreparedStep>,
+    had_inputs: bool,
+    now: Mono,
+}
+
 /// What a turn led to. All of it may be shown and sent: it rests on nothing that is not durable.
 #[derive(Debug, Default)]
 pub struct Turn {
@@ -158,9 +167,10 @@ impl Server {
         })
     }
 
-    /// One turn: at most one durable commit. On a fault nothing of the turn has happened to anyone; the server and its
-    /// store are to be dropped and opened again.
-    pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
+    /// A turn's first half: takes the inputs, and prepares what is to be made durable. On a fault, in this half or in the other
+    /// one, nothing of the turn has happened to anyone but other servers' logs; the server and its store are to be dropped and
+    /// opened again.
+    pub fn prepare(&mut self, now: Now, inputs: Vec<Input>) -> Result<PreparedTurn, Fault> {
         self.metrics.begin_turn(now.mono);
         self.clock.set(now);
         self.replica.tick(now.mono);
@@ -173,21 +183,30 @@ impl Server {
         self.with_leader(now.mono, Leader::advance)?;
         self.step_down_if_deposed(now.mono);
         self.flush(now.mono);
-        let step = self.replica.step(now.mono, self.space_free)?;
+        let mut step = self.replica.prepare(now.mono, self.space_free)?;
+        let early = step.as_mut().map(|step| std::mem::take(&mut step.early)).unwrap_or_default();
+        let early = early.into_iter().map(raft_message).collect();
+        Ok(PreparedTurn { early, step, had_inputs, now: now.mono })
+    }
+
+    /// The other half: at most one durable commit, and all that follows from it.
+    pub fn commit(&mut self, prepared: PreparedTurn) -> Result<Turn, Fault> {
+        let PreparedTurn { step, had_inputs, now, .. } = prepared;
         let worked = had_inputs || step.is_some();
         if let Some(step) = step {
+            let outcome = self.replica.commit(step)?;
             self.metrics.done(Timed::DispatchLog);
-            self.follow(step, now.mono)?;
+            self.follow(outcome, now)?;
         }
-        self.abandon_if_deposed(now.mono);
-        self.with_leader(now.mono, Leader::hand_out)?;
+        self.abandon_if_deposed(now);
+        self.with_leader(now, Leader::hand_out)?;
         if self.replica.has_peers() {
-            self.work_for_leader(now.mono);
+            self.work_for_leader(now);
         }
-        self.propose_all(now.mono);
+        self.propose_all(now);
         self.send_snapshot_messages();
         let (replica, leader) = (&self.replica, self.leader.as_ref());
-        self.metrics.publish(worked, now.mono, |m| status::add_gauges(m, replica, leader));
+        self.metrics.publish(worked, now, |m| status::add_gauges(m, replica, leader));
         let (effects, reservations) = self.outbox.take_effects();
         let (changes, events) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.events));
         let restored = std::mem::take(&mut self.restored);
@@ -336,10 +355,7 @@ impl Server {
     }
 
     fn follow(&mut self, step: StepOutcome, now: Mono) -> Result<(), Fault> {
-        for out in step.messages {
-            let frame = Frame { request: 0, body: Body::Raft(out.message) };
-            self.outbox.effect(Effect::Send { to: Peer::Server(out.to), bytes: frame::encode(&frame) });
-        }
+        step.messages.into_iter().for_each(|message| self.outbox.effect(raft_message(message)));
         // before what the next leader's entries did is followed
         self.step_down_if_deposed(now);
         if step.restored {
@@ -465,6 +481,11 @@ impl Server {
             ..ServerStatus::default()
         }
     }
+}
+
+fn raft_message(out: raft::Outbound) -> Effect {
+    let frame = Frame { request: 0, body: Body::Raft(out.message) };
+    Effect::Send { to: Peer::Server(out.to), bytes: frame::encode(&frame) }
 }
 
 fn unavailable(message: &str) -> Refusal {

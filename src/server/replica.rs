@@ -41,7 +41,7 @@ pub struct Replica {
 
 /// What one durable step led to.
 pub struct StepOutcome {
-    /// To be sent: raft's messages.
+    /// To be sent: raft's messages that rest on the batch.
     pub messages: Vec<raft::Outbound>,
     /// In log order; those that concern raft alone included.
     pub applied: Vec<Applied>,
@@ -55,6 +55,15 @@ pub struct StepOutcome {
 pub struct Applied {
     pub term: u64,
     pub outcome: ApplyResult,
+}
+
+/// A step whose batch is to be made durable.
+pub struct PreparedStep {
+    /// May be sent before that: a leader's appends.
+    pub early: Vec<raft::Outbound>,
+    batch: LogBatch,
+    installs: Option<raft::Snapshot>,
+    step: UnpersistedStep,
 }
 
 /// A step that must not be taken further before its batch is durable.
@@ -210,15 +219,20 @@ impl Replica {
         self.raft.has_work()
     }
 
-    /// One step: at most one durable commit, then the application of what it committed.
-    pub fn step(&mut self, now: Mono, space_free: bool) -> Result<Option<StepOutcome>, Fault> {
+    /// The next step, if there is something to do.
+    pub fn prepare(&mut self, now: Mono, space_free: bool) -> Result<Option<PreparedStep>, Fault> {
         let mut parts = Parts { raft: &mut self.raft, store: &mut self.store, now };
         self.snapshots.advance(&mut parts, space_free)?;
-        let Some(step) = self.raft.step() else { return Ok(None) };
-        let mut messages = step.early.clone();
+        let Some(mut step) = self.raft.step() else { return Ok(None) };
+        let early = std::mem::take(&mut step.early);
         let batch = self.batch(&step.batch, now);
         let installs = step.batch.install.clone();
-        let step = UnpersistedStep(step);
+        Ok(Some(PreparedStep { early, batch, installs, step: UnpersistedStep(step) }))
+    }
+
+    /// At most one durable commit, then the application of what it committed.
+    pub fn commit(&mut self, prepared: PreparedStep) -> Result<StepOutcome, Fault> {
+        let PreparedStep { batch, installs, step, .. } = prepared;
         let step = match &installs {
             None if step.needs_no_disk() => step.0,
             None => step.persisted(&self.store.append(&batch)?),
@@ -229,11 +243,15 @@ impl Replica {
             }
         };
         let released = self.raft.persisted(step);
-        messages.extend(released.messages);
+        let applied = self.apply(&released.committed)?;
+        let restored = installs.is_some();
+        Ok(StepOutcome { messages: released.messages, applied, reads: released.reads, restored })
+    }
+
+    fn apply(&mut self, committed: &[raft::CommittedEntry]) -> Result<Vec<Applied>, Fault> {
         let members = |c: &raft::CommittedEntry| c.conf_state.as_ref().map(raft::Members::encode);
-        let conf_states: Vec<_> = released.committed.iter().map(members).collect();
-        let entries: Vec<_> = released
-            .committed
+        let conf_states: Vec<_> = committed.iter().map(members).collect();
+        let entries: Vec<_> = committed
             .iter()
             .zip(&conf_states)
             .map(|(c, conf_state)| Committed {
@@ -245,15 +263,14 @@ impl Replica {
         let outcomes = self.store.apply(&entries)?;
         assert_eq!(outcomes.len(), entries.len(), "each entry has its outcome");
         self.raft.applied();
-        let terms = released.committed.iter().map(|c| c.term);
+        let terms = committed.iter().map(|c| c.term);
         let applied: Vec<Applied> =
             terms.zip(outcomes).map(|(term, outcome)| Applied { term, outcome }).collect();
         if let Some(last) = applied.last() {
             assert!(last.term >= self.last_applied_term, "terms in the log only grow");
             self.last_applied_term = last.term;
         }
-        let restored = installs.is_some();
-        Ok(Some(StepOutcome { messages, applied, reads: released.reads, restored }))
+        Ok(applied)
     }
 
     /// State and log begin with this snapshot now.
@@ -313,3 +330,6 @@ pub fn not_proposed(refused: raft::ProposalRefused) -> Refusal {
         R::TooMuchUncommitted => Refusal::new(RefusalKind::Busy, refused.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

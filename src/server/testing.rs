@@ -31,6 +31,17 @@ pub struct Alone {
     pub wall: Wall,
 }
 
+impl Server {
+    /// Both halves; what may be sent early comes first.
+    pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Turn {
+        let mut prepared = self.prepare(now, inputs).expect("a sound disk");
+        let early = std::mem::take(&mut prepared.early);
+        let mut turn = self.commit(prepared).expect("a sound disk");
+        turn.effects.splice(0..0, early);
+        turn
+    }
+}
+
 impl Alone {
     /// It leads.
     pub fn new(scheduler: SchedulerSettings) -> Alone {
@@ -68,7 +79,7 @@ impl Alone {
 
     pub fn turn(&mut self, inputs: Vec<Input>) -> Turn {
         self.now = self.now.after(Span::millis(100));
-        let turn = self.server.turn(Now { mono: self.now, wall: Some(self.wall) }, inputs).unwrap();
+        let turn = self.server.turn(Now { mono: self.now, wall: Some(self.wall) }, inputs);
         self.reservations.get_mut().apply(&turn.reservations);
         turn
     }

@@ -13,7 +13,7 @@ use model::time::{Mono, Span};
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
 use server::reservations::Reservations;
-use server::{Config, Server, Turn, worker};
+use server::{Config, PreparedTurn, Server, Turn, worker};
 use state::check;
 use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
@@ -258,9 +258,13 @@ impl World {
         let now = host.clock.at(self.now);
         let Some(server) = &mut host.brain else { return Ok(()) };
         self.turns += 1;
-        match server.turn(now, inputs) {
+        let turn = match server.prepare(now, inputs) {
+            Ok(prepared) => self.commit_server_turn(at, prepared)?,
+            Err(fault) => Err(fault),
+        };
+        match turn {
             // a reader who makes room in the cache writes, too: the power may have failed without the turn's noticing
-            Ok(turn) if !host.disk.is_dead() => {
+            Ok(turn) if !self.regions[at].disk.is_dead() => {
                 self.server_disk_is_slow(at, &turn);
                 self.execute_server_effects(at, turn)?;
                 self.lag = Span::ZERO;
@@ -269,6 +273,20 @@ impl World {
         }
         self.reschedule_server(at);
         Ok(())
+    }
+
+    /// What may leave early is on its way when the commit fails, or the power.
+    fn commit_server_turn(
+        &mut self,
+        at: ServerAt,
+        mut prepared: PreparedTurn,
+    ) -> Result<Result<Turn, Fault>, String> {
+        if !self.regions[at].disk.is_dead() {
+            let early = std::mem::take(&mut prepared.early);
+            early.into_iter().try_for_each(|effect| self.execute_server_effect(at, effect))?;
+        }
+        let server = self.regions[at].brain.as_mut().expect("nothing that leaves early ends a server");
+        Ok(server.commit(prepared))
     }
 
     /// What came since the last turn, and whether the disk is full if that is news.
@@ -326,33 +344,36 @@ impl World {
         }
         let applied = host.applied_index();
         host.applied = host.applied.max(applied);
-        for effect in turn.effects {
-            match effect {
-                Effect::Send { to, bytes } => {
-                    if let Some(to) = self.regions.machine(to) {
-                        self.send(Machine::Server(at), to, bytes);
-                    }
-                }
-                Effect::Reply { token, result } => {
-                    self.after(Span(1_000), Event::Answer { server: at, token, result });
-                }
-                Effect::ReadConfirmed { token, confirmed } => self.call_confirmed(token, confirmed)?,
-                Effect::Forwarded { token, result } => self.call_forwarded(token, result)?,
-                Effect::Serve { serving, request } => self.serve_call(at, serving, *request),
-                Effect::Schedule(task) => self.give_worker(at, task),
-                // any bytes will do: nothing in the simulator checks signatures
-                Effect::SendSnapshot { to, message } => self.send_snapshot(at, to, &message),
-                Effect::MakeSigningKey => {
-                    self.server_input(at, Input::SigningKey { seed: Seed([1; 32]), public: [2; 32] });
-                }
-            }
-        }
+        turn.effects.into_iter().try_for_each(|effect| self.execute_server_effect(at, effect))?;
         if turn.restored {
             self.note(|_| format!("{at}  restored at {applied}"));
         }
         if changes > 0 || turn.restored {
             self.note(|_| format!("{at}  applied {applied}, {changes} changes"));
             self.check_server(at, &turn.changes)?;
+        }
+        Ok(())
+    }
+
+    fn execute_server_effect(&mut self, at: ServerAt, effect: Effect) -> Result<(), String> {
+        match effect {
+            Effect::Send { to, bytes } => {
+                if let Some(to) = self.regions.machine(to) {
+                    self.send(Machine::Server(at), to, bytes);
+                }
+            }
+            Effect::Reply { token, result } => {
+                self.after(Span(1_000), Event::Answer { server: at, token, result });
+            }
+            Effect::ReadConfirmed { token, confirmed } => self.call_confirmed(token, confirmed)?,
+            Effect::Forwarded { token, result } => self.call_forwarded(token, result)?,
+            Effect::Serve { serving, request } => self.serve_call(at, serving, *request),
+            Effect::Schedule(task) => self.give_worker(at, task),
+            // any bytes will do: nothing in the simulator checks signatures
+            Effect::SendSnapshot { to, message } => self.send_snapshot(at, to, &message),
+            Effect::MakeSigningKey => {
+                self.server_input(at, Input::SigningKey { seed: Seed([1; 32]), public: [2; 32] });
+            }
         }
         Ok(())
     }

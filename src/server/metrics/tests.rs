@@ -23,7 +23,7 @@ fn registration(token: u64) -> Input {
 fn turn_of(alone: &mut Alone, took: Span, inputs: Vec<Input>) -> (MetricsSnapshot, Vec<Effect>) {
     alone.now = alone.now.after(Span::millis(100));
     let now = Now { mono: alone.now, wall: Some(alone.wall) };
-    let effects = alone.server.turn(now, inputs).expect("a sound disk").effects;
+    let effects = alone.server.turn(now, inputs).effects;
     alone.server.end_turn(alone.now.after(took));
     (alone.server.metrics.snapshot(), effects)
 }

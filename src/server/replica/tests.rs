@@ -1,0 +1,69 @@
+//! Two replicas of one group, whose messages a test carries.
+
+use super::*;
+use model::time::Span;
+use state::samples::in_memory;
+use state::store::Options;
+
+struct Pair {
+    replicas: Vec<Replica>,
+    now: Mono,
+}
+
+impl Pair {
+    /// The first of them leads, and nothing is under way.
+    fn new() -> Pair {
+        let open = |id| {
+            let (store, recovered) = Store::open(in_memory(), Options::default()).unwrap();
+            Replica::open(raft::Config { id, seed: id }, &[1, 2], store, recovered).unwrap()
+        };
+        let mut pair = Pair { replicas: vec![open(1), open(2)], now: Mono(1) };
+        while !pair.replicas[0].leads_its_term() {
+            assert!(!pair.replicas[1].raft().is_leader(), "the seeds let the first one lead");
+            pair.now = pair.now.after(Span::millis(100));
+            let now = pair.now;
+            pair.replicas[0].tick(now);
+            pair.settle();
+        }
+        pair
+    }
+
+    fn settle(&mut self) {
+        while self.replicas.iter().any(Replica::has_work) {
+            for at in 0..2 {
+                if let Some(mut step) = self.replicas[at].prepare(self.now, true).unwrap() {
+                    self.deliver(at, std::mem::take(&mut step.early));
+                    let outcome = self.replicas[at].commit(step).unwrap();
+                    self.deliver(at, outcome.messages);
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: usize, messages: Vec<raft::Outbound>) {
+        let now = self.now;
+        for message in messages {
+            let to = &mut self.replicas[message.to as usize - 1];
+            to.receive(Peer::Server(from as u64 + 1), &message.message, now);
+        }
+    }
+}
+
+#[test]
+fn an_entry_is_on_its_way_before_the_leader_writes_it() {
+    let mut pair = Pair::new();
+    let command = Command::DeleteNodePool { name: "gpu".into() };
+    let (index, _) = pair.replicas[0].propose(&command).unwrap();
+    let mut prepared = pair.replicas[0].prepare(pair.now, true).unwrap().expect("an entry to write");
+    pair.deliver(0, std::mem::take(&mut prepared.early));
+    let written = pair.replicas[1].prepare(pair.now, true).unwrap().expect("the entry has arrived");
+    assert!(written.early.is_empty(), "what a follower acknowledges is on its disk");
+    assert_eq!(written.batch.entries.last().map(|(index, _)| *index), Some(index));
+    let acknowledged = pair.replicas[1].commit(written).unwrap();
+    let outcome = pair.replicas[0].commit(prepared).unwrap();
+    assert!(outcome.applied.is_empty(), "it is on one disk");
+    pair.deliver(1, acknowledged.messages);
+    let committed = pair.replicas[0].prepare(pair.now, true).unwrap().expect("it is on both");
+    let applied = pair.replicas[0].commit(committed).unwrap().applied;
+    assert_eq!(applied.last().map(|applied| applied.outcome.index), Some(index));
+}
