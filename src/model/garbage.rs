@@ -21,6 +21,8 @@ pub struct GarbageRules {
     pub batch_evals: Span,
     pub deployments: Span,
     pub nodes: Span,
+    /// When the clock leaps, nothing is collected for so long: until somebody has set it right, everything may look old.
+    pub after_leap: Span,
 }
 
 impl Default for GarbageRules {
@@ -32,6 +34,7 @@ impl Default for GarbageRules {
             batch_evals: Span::hours(24),
             deployments: Span::hours(1),
             nodes: Span::hours(24),
+            after_leap: Span::hours(1),
         }
     }
 }

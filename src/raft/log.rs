@@ -92,6 +92,10 @@ impl Log {
         self.bytes
     }
 
+    pub fn newest_first(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().rev()
+    }
+
     pub fn truncated(&self) -> (u64, u64) {
         self.truncated
     }

@@ -198,6 +198,13 @@ impl Node {
         }
     }
 
+    /// What was proposed and is in the log, the newest first.
+    pub fn newest_proposals(&self) -> impl Iterator<Item = &[u8]> {
+        let entries = self.raw.store().newest_first();
+        let normal = entries.filter(|e| e.entry_type == EntryType::EntryNormal && !e.data.is_empty());
+        normal.map(|e| e.data.as_ref())
+    }
+
     pub fn voters(&self) -> Vec<u64> {
         self.members.voters.clone()
     }

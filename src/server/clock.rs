@@ -1,26 +1,46 @@
-//! The wall clock as a server knows it: told with its turns, and gone on since at the pace of the monotonic clock. Refuses to
-//! know whether it is right.
+//! The wall clock as a server knows it: told with its turns, gone on since at the pace of the monotonic clock, and held against the
+//! last stamp in the region's log (server.md 4.6). Refuses to know whether it is right: `peer_clocks` asks others.
 
-use model::time::{Mono, Now, Wall};
+use model::time::{Mono, Now, Span, Wall};
+
+/// A clock that differs by more from where it was expected to be has been set.
+const MAX_DRIFT: Span = Span::minutes(10);
+/// Stamps do not go back by less than this, as they would when the next leader's clock is a little behind. By more, a clock that was
+/// wrong was set right, and stamps follow it.
+const MAX_BEHIND: Span = Span::minutes(5);
+/// Who begins to lead so long after the last stamp may have slept, or have a wrong clock.
+const MAX_SILENCE: Span = Span::hours(24);
 
 /// The newest wall time known, and when that was.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock {
     wall: Wall,
     mono: Mono,
+    /// The last stamp that was applied; `NEVER`: none is known.
+    stamp: Wall,
+    /// When it was, or when this process has begun.
+    stamped: Option<Mono>,
+    /// When the time last leapt, as far as it is not known to be right since.
+    leapt: Option<Mono>,
 }
 
 impl Default for WallClock {
     fn default() -> Self {
-        WallClock { wall: Wall::NEVER, mono: Mono::default() }
+        let (wall, mono) = (Wall::NEVER, Mono::default());
+        WallClock { wall, mono, stamp: wall, stamped: None, leapt: None }
     }
 }
 
 impl WallClock {
     pub fn set(&mut self, now: Now) {
-        if let Some(wall) = now.wall {
-            *self = WallClock { wall, mono: now.mono };
+        self.stamped.get_or_insert(now.mono);
+        let Some(wall) = now.wall else { return };
+        let by = if self.is_set() { wall - self.at(now.mono) } else { Span::ZERO };
+        if by > MAX_DRIFT || by < Span(-MAX_DRIFT.0) {
+            tracing::warn!(target: "nomad", %by, "the clock was set: nothing is collected for a while");
+            self.leapt = Some(now.mono);
         }
+        (self.wall, self.mono) = (wall, now.mono);
     }
 
     pub fn is_set(&self) -> bool {
@@ -35,5 +55,100 @@ impl WallClock {
     /// When it will show that time. `None`: it was never set.
     pub fn when(&self, wall: Wall) -> Option<Mono> {
         self.is_set().then(|| self.mono.after(wall - self.wall))
+    }
+
+    /// An entry with this stamp was applied. `None`: before this process began.
+    pub fn follow(&mut self, stamp: Option<Wall>, mono: Option<Mono>) {
+        if let Some(stamp) = stamp.filter(|stamp| !stamp.is_never()) {
+            (self.stamp, self.stamped) = (stamp, mono);
+        }
+    }
+
+    /// The stamp of a command. A machine that does not know the time goes on from the last one.
+    pub fn stamp(&self, mono: Mono) -> Wall {
+        if !self.is_set() && !self.stamp.is_never() {
+            return self.stamp + mono.since(self.stamped.unwrap_or(mono));
+        }
+        let at = self.at(mono);
+        if self.stamp > at && self.stamp - at <= MAX_BEHIND { self.stamp } else { at }
+    }
+
+    /// This server begins to lead: a time that is far from the last stamp has leapt.
+    pub fn begin_to_lead(&mut self, mono: Mono) {
+        if self.is_set() && !self.stamp.is_never() && self.at(mono) - self.stamp > MAX_SILENCE {
+            self.leapt = Some(mono);
+        }
+    }
+
+    /// A majority of servers shows the same time.
+    pub fn confirm(&mut self) {
+        self.leapt = None;
+    }
+
+    /// Since when the time is in doubt.
+    pub fn leapt(&self) -> Option<Mono> {
+        self.leapt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T0: Wall = Wall(1_767_225_600_000_000_000);
+
+    fn mono(seconds: i64) -> Mono {
+        Mono(1).after(Span::seconds(seconds))
+    }
+
+    fn shows(clock: &mut WallClock, seconds: i64, wall: Wall) {
+        clock.set(Now { mono: mono(seconds), wall: Some(wall) });
+    }
+
+    #[test]
+    fn a_clock_that_is_set_by_minutes_has_leapt() {
+        let mut clock = WallClock::default();
+        shows(&mut clock, 0, T0);
+        shows(&mut clock, 3600, T0 + Span::minutes(69));
+        assert_eq!(clock.leapt(), None, "it was off by nine minutes");
+        shows(&mut clock, 3601, T0);
+        assert_eq!(clock.leapt(), Some(mono(3601)), "backwards");
+        clock.confirm();
+        shows(&mut clock, 3602, T0 + Span::hours(87_600));
+        assert_eq!(clock.leapt(), Some(mono(3602)), "forwards");
+    }
+
+    #[test]
+    fn stamps_do_not_go_back_by_little() {
+        let mut clock = WallClock::default();
+        shows(&mut clock, 0, T0);
+        clock.follow(Some(T0 + Span::minutes(4)), Some(mono(1)));
+        assert_eq!(clock.stamp(mono(2)), T0 + Span::minutes(4));
+        assert_eq!(clock.stamp(mono(600)), T0 + Span::minutes(10), "its own clock has caught up");
+        clock.follow(Some(T0 + Span::hours(87_600)), Some(mono(601)));
+        assert_eq!(clock.stamp(mono(602)), T0 + Span::seconds(602), "what was wrong by years is not kept");
+    }
+
+    #[test]
+    fn who_knows_no_time_goes_on_from_the_last_stamp() {
+        let mut clock = WallClock::default();
+        clock.follow(Some(T0), Some(mono(10)));
+        assert_eq!(clock.stamp(mono(70)), T0 + Span::minutes(1));
+        clock.follow(Some(Wall::NEVER), Some(mono(80)));
+        assert_eq!(clock.stamp(mono(80)), T0 + Span::seconds(70), "no stamp is none");
+    }
+
+    #[test]
+    fn a_leader_days_after_the_last_stamp_doubts_its_clock() {
+        let mut clock = WallClock::default();
+        shows(&mut clock, 0, T0 + Span::hours(30));
+        clock.begin_to_lead(mono(0));
+        assert_eq!(clock.leapt(), None, "nothing is known of before");
+        clock.follow(Some(T0 + Span::hours(7)), Some(mono(0)));
+        clock.begin_to_lead(mono(0));
+        assert_eq!(clock.leapt(), None, "23 hours");
+        clock.follow(Some(T0), Some(mono(0)));
+        clock.begin_to_lead(mono(5));
+        assert_eq!(clock.leapt(), Some(mono(5)));
     }
 }

@@ -89,6 +89,7 @@ impl Server {
                     Ok(())
                 });
             }
+            ServerRequest::Clock { wall } => self.clock_told(server, wall, now),
             ServerRequest::Planned(said) => {
                 let RemoteDecision { eval, token, result, is_split } = *said;
                 let result = result.map(Box::new);

@@ -74,6 +74,14 @@ impl Collector {
         self.due = Some(now.after(PAUSE_BETWEEN_STEPS));
     }
 
+    /// The time has leapt, and everything may look old: until then only what somebody asks for is collected.
+    fn doubts_time(&self, cx: &Context<'_>) -> Option<Mono> {
+        let is_asked_for =
+            self.forced || self.round.as_ref().is_some_and(|round| round.before == Cutoffs::FORCED);
+        let until = cx.clock.leapt().map(|leapt| leapt.after(self.rules.after_leap));
+        until.filter(|until| !is_asked_for && cx.now < *until)
+    }
+
     fn round(&mut self, at: Wall) -> (Stage, Cutoffs) {
         if std::mem::take(&mut self.forced) {
             self.round = Some(Round { stage: FIRST, before: Cutoffs::FORCED });
@@ -94,6 +102,10 @@ impl Collector {
     /// One step, if it is due.
     pub fn collect(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         if !cx.space_free || self.due.is_none_or(|due| due > cx.now) {
+            return Ok(());
+        }
+        if let Some(until) = self.doubts_time(cx) {
+            (self.round, self.due) = (None, Some(until));
             return Ok(());
         }
         let (at, view) = (cx.at, cx.view()?);

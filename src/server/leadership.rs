@@ -13,6 +13,7 @@ impl Server {
     pub(super) fn become_leader(&mut self, now: Mono) -> Result<(), Fault> {
         assert!(self.pending.is_empty(), "a new leader has proposed nothing");
         let term = self.replica.raft().term();
+        self.clock.begin_to_lead(now);
         let (_, mut cx) = self.split(now);
         let leader = Leader::new(term, &mut cx)?;
         self.leader = Some(leader);

@@ -32,6 +32,7 @@ mod leadership;
 mod metrics;
 mod nodes;
 mod outbox;
+mod peer_clocks;
 mod pending;
 mod periodic;
 mod plans;
@@ -64,6 +65,7 @@ use model::garbage::GarbageRules;
 use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now};
 use outbox::{Outbox, Proposal};
+use peer_clocks::PeerClocks;
 use pending::{MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
 use reads::Reads;
 use replica::{Applied, PreparedStep, Replica, StepOutcome};
@@ -76,7 +78,6 @@ use wire::event::Events;
 use wire::frame::{self, Body, Frame};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 use wire::rpc::{NodeReply, Peer};
-use wire::status::ServerStatus;
 
 const NO_LEADER: &str = "No cluster leader";
 const UNKNOWN: &str = "the leader changed before the write was committed: read the state before trying again";
@@ -115,6 +116,7 @@ pub struct Server {
     metrics: Metrics,
     ids: Ids,
     clock: WallClock,
+    peer_clocks: PeerClocks,
     space_free: bool,
     changes: Vec<Change>,
     events: Vec<Events>,
@@ -148,8 +150,11 @@ impl Server {
     /// Opens a server on what its disk holds. `seed` decides ids and jitter.
     pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Fault> {
         let raft = raft::Config { id: config.id, seed };
+        let replica = Replica::open(raft, &config.founders, store, recovered)?;
+        let mut clock = WallClock::default();
+        clock.follow(replica.last_stamp(), None);
         Ok(Server {
-            replica: Replica::open(raft, &config.founders, store, recovered)?,
+            replica,
             leader: None,
             pending: PendingEntries::default(),
             reads: Reads::default(),
@@ -158,7 +163,8 @@ impl Server {
             outbox: Outbox::default(),
             metrics: Metrics::default(),
             ids: Ids::new(seed),
-            clock: WallClock::default(),
+            clock,
+            peer_clocks: PeerClocks::default(),
             space_free: true,
             changes: vec![],
             events: vec![],
@@ -202,6 +208,7 @@ impl Server {
         self.with_leader(now, Leader::hand_out)?;
         if self.replica.has_peers() {
             self.work_for_leader(now);
+            self.tell_clock(now);
         }
         self.propose_all(now);
         self.send_snapshot_messages();
@@ -218,7 +225,7 @@ impl Server {
         let cx = Context {
             config: &self.config,
             now,
-            at: self.clock.at(now),
+            at: self.clock.stamp(now),
             clock: self.clock,
             space_free: self.space_free,
             applied: self.replica.applied(),
@@ -393,6 +400,7 @@ impl Server {
     fn follow_entry(&mut self, Applied { term, outcome }: Applied, now: Mono) -> Result<(), Fault> {
         let index = outcome.index;
         self.metrics.applied(index);
+        self.clock.follow(outcome.at, Some(now));
         let settled = self.pending.settle(index, term);
         for then in &settled.replaced {
             self.tell_waiting(then, unavailable(REPLACED), now);
@@ -452,6 +460,7 @@ impl Server {
             self.replica.next_tick(),
             self.forwarding.next_deadline(),
             self.follower_workers.next_deadline(),
+            self.peer_clocks.next_deadline(),
             self.replica.next_snapshot_deadline(),
             self.outbox.next_deadline(),
             self.metrics.next_deadline(),
@@ -461,25 +470,6 @@ impl Server {
 
     pub fn reader(&self) -> Reader {
         self.replica.reader().clone()
-    }
-
-    pub fn status(&self) -> ServerStatus {
-        let raft = self.replica.raft();
-        ServerStatus {
-            id: raft.id(),
-            leader: raft.leader(),
-            term: raft.term(),
-            applied_index: self.replica.applied(),
-            log: status::log_status(raft),
-            ready: self.leader.is_some(),
-            voters: raft.voters(),
-            has_peers: self.replica.has_peers(),
-            last_contact: self.replica.last_contact(),
-            broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),
-            measured: self.metrics.published(),
-            storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
-            ..ServerStatus::default()
-        }
     }
 }
 

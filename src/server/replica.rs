@@ -5,7 +5,7 @@
 
 use super::NO_LEADER;
 use super::snapshots::{Parts, Snapshots};
-use model::time::{Mono, Span};
+use model::time::{Mono, Span, Wall};
 use state::apply::{ApplyResult, Committed};
 use state::fault::Fault;
 use state::log_batch::LogBatch;
@@ -25,6 +25,9 @@ const COMPACT_BYTES: usize = 1 << 20;
 const SENDING_FACTOR: usize = 8;
 /// The unit in which the group counts time. A heartbeat is due after 2 of them, an election after 10 to 19 (decision 0074).
 const TICK: Span = Span::millis(100);
+
+/// Few commands have no stamp.
+const STAMPS_LOOKED_FOR: usize = 64;
 
 pub struct Replica {
     raft: raft::Node,
@@ -169,6 +172,17 @@ impl Replica {
     /// It leads, in that term.
     pub fn leads(&self, term: u64) -> bool {
         self.raft.is_leader() && self.raft.term() == term
+    }
+
+    /// Of the commands that the log still holds.
+    pub fn last_stamp(&self) -> Option<Wall> {
+        let newest = self.raft.newest_proposals().take(STAMPS_LOOKED_FOR);
+        newest.filter_map(|data| record::decode::<Command>(data).ok()?.at()).next()
+    }
+
+    /// Asks that server to lead instead of this one.
+    pub fn transfer_leader(&mut self, to: u64) -> Result<(), raft::TransferRefused> {
+        self.raft.transfer_leader(to)
     }
 
     /// A raft message from a peer; what is refused is dropped, as if it had been lost on the way.

@@ -86,6 +86,23 @@ fn a_dead_leader_has_a_successor_in_two_timeouts() {
     }
 }
 
+/// The others agree with each other, and one of them leads from then on.
+#[test]
+fn a_leader_with_a_wrong_clock_hands_over() {
+    let mut world = region_of(3, 1);
+    let (leader, _) = await_leader(&mut world);
+    run_for(&mut world, Span::minutes(1));
+    assert_eq!(leaders(&world), [leader], "clocks that agree change nothing");
+    let now = world.now;
+    world.regions[leader].clock.step(Span::hours(87_600), now);
+    run_for(&mut world, Span::seconds(35));
+    let (next, _) = await_leader(&mut world);
+    assert_ne!(next, leader);
+    run_for(&mut world, Span::minutes(2));
+    assert_eq!(leaders(&world), [next]);
+    settle(&mut world);
+}
+
 /// Any server at any disk operation: what is unsynced is gone, and what was acknowledged is not.
 #[test]
 fn power_cuts_of_servers_lose_nothing_acknowledged() {

@@ -21,6 +21,7 @@ pub const RULES: GarbageRules = GarbageRules {
     batch_evals: Span::seconds(80),
     deployments: Span::seconds(40),
     nodes: Span::seconds(60),
+    after_leap: Span::seconds(30),
 };
 /// What is older than this when all is at rest must be gone.
 const LONG_SINCE: Span = Span::minutes(10);

@@ -109,6 +109,39 @@ pub enum Command {
 }
 
 impl Command {
+    /// When its proposer made it, as that one's clock had it.
+    pub fn at(&self) -> Option<Wall> {
+        match self {
+            Command::Init { at, .. }
+            | Command::StopJob { at, .. }
+            | Command::PurgeJob { at, .. }
+            | Command::RegisterNode { at, .. }
+            | Command::UpdateNodeStatus { at, .. }
+            | Command::UpdateEvals { at, .. }
+            | Command::ApplyPlan { at, .. }
+            | Command::UpdateAllocs { at, .. }
+            | Command::UpdateTransitions { at, .. }
+            | Command::UpdateNode { at, .. }
+            | Command::AdvanceDrains { at, .. } => Some(*at),
+            Command::RegisterJob(order) => Some(order.at),
+            Command::StepDeployment(order) => Some(order.at),
+            Command::RevertJob(order) => Some(order.at),
+            Command::CollectGarbage(order) => Some(order.at),
+            Command::LaunchJob(order) => Some(order.at),
+            Command::DispatchJob(order) => Some(order.at),
+            Command::ScaleJob(order) => Some(order.at),
+            Command::TagVersion(order) => Some(order.at),
+            Command::UpsertNamespace { .. }
+            | Command::DeleteNamespace { .. }
+            | Command::AddSigningKey { .. }
+            | Command::SetStability { .. }
+            | Command::ConfigureScheduler { .. }
+            | Command::DeleteEvals { .. }
+            | Command::UpsertNodePool { .. }
+            | Command::DeleteNodePool { .. } => None,
+        }
+    }
+
     /// What a stream of events calls the changes that it makes (server.md 2.5, http-api.md 11).
     pub fn event_kind(&self) -> &'static str {
         match self {

@@ -23,6 +23,8 @@ pub enum ServerRequest {
     Dequeue { free: u32 },
     /// What a worker has decided, or why it has not.
     Planned(Box<RemoteDecision>),
+    /// What the sender's clock shows. Not answered.
+    Clock { wall: Wall },
 }
 
 /// What a follower's scheduler worker has made of a task.

@@ -118,6 +118,36 @@ fn gc_runs_by_itself_and_obeys_its_thresholds() {
 }
 
 #[test]
+fn after_a_leap_of_the_clock_nothing_is_old_for_an_hour() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    alone.placed(1, batch("done"), 1..2);
+    alone.told(1..2, ClientStatus::Complete);
+    let rules = GarbageRules::default();
+    let is_there = |alone: &Alone| alone.view().job(&key("done")).unwrap().is_some();
+    // as if somebody had set the clock by ten years
+    alone.wall = alone.wall + Span::hours(87_600);
+    for _ in 0..10 {
+        (alone.now, alone.wall) = (alone.now.after(rules.interval), alone.wall + rules.interval);
+        alone.turns(20);
+        assert!(is_there(&alone), "only its age is new");
+    }
+    (alone.now, alone.wall) = (alone.now.after(rules.after_leap), alone.wall + rules.after_leap);
+    alone.turns(20);
+    assert!(!is_there(&alone), "nobody has set it right");
+}
+
+#[test]
+fn what_somebody_wants_collected_goes_after_a_leap_too() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    alone.placed(1, batch("done"), 1..2);
+    alone.told(1..2, ClientStatus::Complete);
+    alone.wall = alone.wall + Span::hours(87_600);
+    alone.turns(1);
+    alone.collect();
+    assert_eq!(alone.view().job(&key("done")).unwrap(), None);
+}
+
+#[test]
 fn what_came_alive_meanwhile_stays() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("done"), 1..2);

@@ -34,6 +34,7 @@ pub fn servers(s: &mut Samples) {
     s.add("planned", &ServerRequest::Planned(Box::new(planned)));
     let failed = RemoteDecision { eval: eval.id, token, result: Err("no".into()), is_split: false };
     s.add("failed", &ServerRequest::Planned(Box::new(failed)));
+    s.add("clock", &ServerRequest::Clock { wall: AT });
     let holding = Holding { amount: Amount { cpu_mhz: 500, ..Amount::ZERO }, claims: vec![Claim::Core(3)] };
     let nodes = vec![TakenOnNode { node, holding, allocs: 1 }];
     let in_flight = vec![InFlightPlan { eval: eval_id(2), token, visible_at: 12, nodes }];

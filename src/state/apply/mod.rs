@@ -52,6 +52,8 @@ pub struct Committed<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApplyResult {
     pub index: u64,
+    /// The command's stamp, if it has one.
+    pub at: Option<Wall>,
     pub reply: Result<WriteReply, Refusal>,
     pub changes: Vec<Change>,
     /// `None`: nothing that has events changed.
@@ -102,10 +104,15 @@ pub(super) fn apply(
             return Err(Fault::corrupt(format!("entry {index} of the log was to be applied after {last}")));
         }
         turn.applied.index = entry.index;
-        let (kind, reply) = turn.entry(entry.command)?;
+        let command: Option<Command> = entry.command.map(record::decode).transpose()?;
+        let (kind, at) = command.as_ref().map_or(("", None), |c| (c.event_kind(), c.at()));
+        let reply = match command {
+            Some(command) => turn.command(command)?,
+            None => turn.nothing(),
+        };
         assert!(reply.is_ok() || turn.changes.is_empty(), "what is refused is refused before it is written");
         turn.write_jobs()?;
-        outcomes.push(turn.outcome(kind, reply));
+        outcomes.push(turn.outcome(kind, at, reply));
     }
     Ok(Applying { outcomes, applied: turn.applied, fleet: turn.fleet, rows_changed: turn.rows_changed })
 }
@@ -128,22 +135,15 @@ struct JobEdit {
 }
 
 impl ApplyTxn<'_> {
-    /// What its events are called, and the reply.
-    fn entry(&mut self, command: Option<&[u8]>) -> Result<(&'static str, Reply), Fault> {
-        let Some(command) = command else { return Ok(("", self.nothing())) };
-        let command: Command = record::decode(command)?;
-        Ok((command.event_kind(), self.command(command)?))
-    }
-
     /// What the entry led to; what gathered for it is taken.
-    fn outcome(&mut self, kind: &'static str, reply: Reply) -> ApplyResult {
+    fn outcome(&mut self, kind: &'static str, at: Option<Wall>, reply: Reply) -> ApplyResult {
         assert!(
             self.jobs.is_empty(),
             "the jobs that an entry touched are written before its outcome is told"
         );
         let (index, objects) = (self.index(), std::mem::take(&mut self.events));
         let events = (!objects.is_empty()).then_some(Events { index, kind, objects });
-        ApplyResult { index, reply, changes: std::mem::take(&mut self.changes), events }
+        ApplyResult { index, at, reply, changes: std::mem::take(&mut self.changes), events }
     }
 
     fn command(&mut self, command: Command) -> Result<Reply, Fault> {

@@ -16,6 +16,7 @@ const RULES: GarbageRules = GarbageRules {
     batch_evals: Span::hours(3),
     deployments: Span::hours(1),
     nodes: Span::hours(1),
+    after_leap: Span::hours(1),
 };
 
 /// A service's allocation that ended well two hours ago, and its job.

@@ -1,0 +1,158 @@
+//! What the clocks of a region's servers show (server.md 4.6). Followers tell their leader; a leader whose clock is another than
+//! that of a majority of servers, which agree with each other, hands leadership to one of those.
+//!
+//! Refuses to know: who is right. Where no majority agrees, nothing follows.
+
+use super::Server;
+use super::context::Context;
+use model::time::{Mono, Span, Wall};
+use std::collections::BTreeMap;
+use wire::frame::{self, Body, Frame};
+use wire::rpc::Peer;
+use wire::server_rpc::ServerRequest;
+
+const TELL_EVERY: Span = Span::seconds(30);
+/// What was told longer ago says nothing.
+const FORGET_AFTER: Span = Span::minutes(2);
+/// Clocks that differ by less show the same: a message may take seconds.
+const TOLERANCE: Span = Span::minutes(1);
+
+#[derive(Default)]
+pub struct PeerClocks {
+    /// By server: how far its clock is ahead of this one's, and when that was found.
+    offsets: BTreeMap<u64, (Span, Mono)>,
+    /// Whom this server told its time last, in which term, and when it tells it again.
+    told: Option<(u64, u64, Mono)>,
+}
+
+/// What the clocks of voters say of this server's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// No majority of voters shows one time.
+    Unknown,
+    /// A majority shows this server's time.
+    Agrees,
+    /// A majority shows another time, and among it that server.
+    Outlier { agreeing: u64, offset: Span },
+}
+
+impl Server {
+    /// A follower tells its leader the time, at once when it is a new one.
+    pub(super) fn tell_clock(&mut self, now: Mono) {
+        let raft = self.replica.raft();
+        let leader = self.other_leader().map(|leader| (leader, raft.term()));
+        let mut clocks = std::mem::take(&mut self.peer_clocks);
+        let (_, mut cx) = self.split(now);
+        clocks.tell(leader, &mut cx);
+        self.peer_clocks = clocks;
+    }
+
+    /// Another server's clock shows that time.
+    pub(super) fn clock_told(&mut self, server: u64, wall: Wall, now: Mono) {
+        let raft = self.replica.raft();
+        let (own, voters) = (raft.id(), raft.voters());
+        if self.leader.is_none() || !self.clock.is_set() || !voters.contains(&server) {
+            return;
+        }
+        self.peer_clocks.heard(server, wall - self.clock.at(now), now);
+        match self.peer_clocks.judge(own, &voters, now) {
+            Judgement::Unknown => {}
+            Judgement::Agrees => self.clock.confirm(),
+            Judgement::Outlier { agreeing, offset } => {
+                tracing::warn!(target: "nomad", %offset, to = agreeing,
+                    "this server's clock differs from that of most servers: leadership is transferred; set the clock");
+                if let Err(refused) = self.replica.transfer_leader(agreeing) {
+                    tracing::debug!(target: "nomad", %refused, "leadership is not transferred");
+                }
+            }
+        }
+    }
+}
+
+impl PeerClocks {
+    fn tell(&mut self, leader: Option<(u64, u64)>, cx: &mut Context<'_>) {
+        let Some((leader, term)) = leader else {
+            self.told = None;
+            return;
+        };
+        let is_known =
+            |(to, in_term, again): (u64, u64, Mono)| (to, in_term) == (leader, term) && cx.now < again;
+        if !cx.clock.is_set() || self.told.is_some_and(is_known) {
+            return;
+        }
+        self.told = Some((leader, term, cx.now.after(TELL_EVERY)));
+        let request = ServerRequest::Clock { wall: cx.clock.at(cx.now) };
+        cx.send(
+            Peer::Server(leader),
+            frame::encode(&Frame { request: 0, body: Body::ServerRequest(request) }),
+        );
+    }
+
+    fn heard(&mut self, server: u64, ahead: Span, now: Mono) {
+        self.offsets.retain(|_, (_, at)| now.since(*at) < FORGET_AFTER);
+        self.offsets.insert(server, (ahead, now));
+    }
+
+    fn judge(&self, own: u64, voters: &[u64], now: Mono) -> Judgement {
+        let fresh = |id: &u64| self.offsets.get(id).filter(|(_, at)| now.since(*at) < FORGET_AFTER);
+        let mut known: Vec<(Span, u64)> =
+            voters.iter().filter_map(|id| fresh(id).map(|(ahead, _)| (*ahead, *id))).collect();
+        known.push((Span::ZERO, own));
+        known.sort_unstable();
+        let quorum = voters.len() / 2 + 1;
+        // the clock around which most others are
+        let around = |middle: Span| known.iter().filter(move |(ahead, _)| is_near(*ahead, middle)).count();
+        let most =
+            known.iter().max_by_key(|(ahead, id)| (around(*ahead), *id == own, std::cmp::Reverse(*id)));
+        match most {
+            Some((ahead, _)) if around(*ahead) < quorum => Judgement::Unknown,
+            Some((ahead, _)) if is_near(Span::ZERO, *ahead) => Judgement::Agrees,
+            Some((offset, agreeing)) => Judgement::Outlier { agreeing: *agreeing, offset: *offset },
+            None => Judgement::Unknown,
+        }
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.told.map(|(_, _, again)| again)
+    }
+}
+
+fn is_near(a: Span, b: Span) -> bool {
+    a.0.abs_diff(b.0) <= TOLERANCE.0.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Mono = Mono(1);
+
+    fn judged(voters: &[u64], ahead: &[(u64, i64)]) -> Judgement {
+        let mut clocks = PeerClocks::default();
+        ahead.iter().for_each(|(id, seconds)| clocks.heard(*id, Span::seconds(*seconds), NOW));
+        clocks.judge(1, voters, NOW)
+    }
+
+    #[test]
+    fn a_majority_of_voters_decides_which_clock_is_off() {
+        let year = 31_536_000;
+        assert_eq!(judged(&[1, 2, 3], &[(2, 3), (3, year)]), Judgement::Agrees);
+        let offset = Span::seconds(year);
+        assert_eq!(
+            judged(&[1, 2, 3], &[(2, year), (3, year + 9)]),
+            Judgement::Outlier { agreeing: 2, offset }
+        );
+        assert_eq!(judged(&[1, 2, 3], &[(2, year), (3, -year)]), Judgement::Unknown, "three times");
+        assert_eq!(judged(&[1, 2], &[(2, year)]), Judgement::Unknown, "one against one");
+        assert_eq!(judged(&[1, 2, 3, 4, 5], &[(2, year), (3, year)]), Judgement::Unknown, "two of five");
+        assert_eq!(judged(&[1], &[]), Judgement::Agrees, "nobody else votes");
+    }
+
+    #[test]
+    fn what_was_told_long_ago_is_forgotten() {
+        let mut clocks = PeerClocks::default();
+        clocks.heard(2, Span::ZERO, NOW);
+        assert_eq!(clocks.judge(1, &[1, 2, 3], NOW), Judgement::Agrees);
+        assert_eq!(clocks.judge(1, &[1, 2, 3], NOW.after(FORGET_AFTER)), Judgement::Unknown);
+    }
+}
