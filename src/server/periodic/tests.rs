@@ -10,8 +10,8 @@ use model::time::Span;
 use state::samples::{key, spec};
 use wire::request::{WriteReply, WriteRequest};
 
-/// A minute begins there.
-const START: Wall = Wall(1_699_999_980_000_000_000);
+/// A minute begins there, the fourteenth of its hour; not before `samples::AT`, for stamps do not go back.
+const START: Wall = Wall(1_700_003_580_000_000_000);
 
 fn clock(cron: &str) -> JobSpec {
     let periodic = Periodic {

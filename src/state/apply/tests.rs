@@ -277,7 +277,7 @@ fn the_summary_counts_by_client_status() {
     assert_eq!(say(1, ClientStatus::Running), [1, 1, 1, 0, 0, 0, 0]);
     assert_eq!(say(1, ClientStatus::Failed), [1, 1, 0, 1, 0, 0, 0]);
     assert_eq!(say(2, ClientStatus::Complete), [1, 0, 0, 1, 1, 0, 0]);
-    assert_eq!(say(1, ClientStatus::Running), [1, 0, 1, 1, 1, 0, 0], "ends are never taken back");
+    assert_eq!(say(1, ClientStatus::Running), [1, 0, 0, 1, 1, 0, 0], "ends are never taken back");
 }
 
 #[test]
