@@ -168,8 +168,7 @@ impl Agent {
         let server = ServerLoop::new(opened, channels);
         threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&to_server))?);
 
-        let places =
-            DirPaths { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
+        let places = DirPaths::new(dir.root(), alloc_dir(&config, dir.root()), space.reserve());
         let channels = ClientChannels {
             to_server: server_inbox.clone(),
             keeper: keeper.clone(),
