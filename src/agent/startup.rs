@@ -47,7 +47,7 @@ pub struct OpenedStores {
 /// Both at the same time: a first start mostly waits for the disk.
 pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, String> {
     thread::scope(|scope| {
-        let server = scope.spawn(|| Opened::open(dir.server_store(), server_config(config), !config.dev));
+        let server = scope.spawn(|| Opened::open(&dir.server_store(), server_config(config), !config.dev));
         let node = dir.identity()?;
         let (client, space) = open_client(config, dir, node)?;
         let opened = server.join().map_err(|_| "opening the server's store panicked")??;

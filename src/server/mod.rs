@@ -159,7 +159,7 @@ impl Server {
     }
 
     /// One turn: at most one durable commit. On a fault nothing of the turn has happened to anyone; the server and its
-    /// store are to be dropped and opened again.
+    /// store are to be dropped, and opened by another process.
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
         self.metrics.begin_turn(now.mono);
         self.clock.set(now);
