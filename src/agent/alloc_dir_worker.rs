@@ -5,12 +5,13 @@ use super::data_dir::DataDir;
 use super::inbox;
 use super::messages::ClientMessage;
 use ::io::alloc_dir::AllocDirs;
+use ::io::disk::{self, Reserve};
 use ::io::executor;
 use ::io::keeper::users;
 use async_channel::{Receiver, Sender};
 use client::effects::{DirSpec, Input};
 use model::id::AllocId;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// More than the allocations of a node. A request that finds the queue full is repeated.
@@ -22,6 +23,9 @@ const BUILDS_AT_ONCE: usize = 16;
 const REMOVAL_STEP: usize = 10_000;
 const REMOVAL_STEPS: usize = 1_000;
 
+/// A disk that has less than this is full: a directory takes a few pages.
+const NO_ROOM_BYTES: u64 = 64 << 10;
+
 pub struct AllocDirWorker {
     builds: Sender<DirSpec>,
     removals: Sender<AllocId>,
@@ -29,8 +33,10 @@ pub struct AllocDirWorker {
 
 /// Where directories lie.
 pub struct DirPaths {
-    pub data_dir: PathBuf,
-    pub alloc_dir: PathBuf,
+    data_dir: PathBuf,
+    alloc_dir: PathBuf,
+    /// The client's. Its store has room in its files for what comes next: the directories may be the first to find the disk full.
+    reserve: Arc<Reserve>,
 }
 
 impl AllocDirWorker {
@@ -87,7 +93,23 @@ async fn tell(own: &Sender<ClientMessage>, input: Input) {
 }
 
 impl DirPaths {
+    pub fn new(data_dir: &Path, alloc_dir: PathBuf, reserve: Arc<Reserve>) -> DirPaths {
+        DirPaths { data_dir: data_dir.to_path_buf(), alloc_dir, reserve }
+    }
+
+    /// What finds no room takes the reserve's, once; the client learns of that, and begins nothing more.
     fn build(&self, spec: &DirSpec) -> Result<(), String> {
+        match self.try_build(spec) {
+            Err(_) if self.has_no_room() && self.reserve.give_up() => self.try_build(spec),
+            result => result,
+        }
+    }
+
+    fn has_no_room(&self) -> bool {
+        disk::free_bytes(&self.alloc_dir).is_ok_and(|free| free < NO_ROOM_BYTES)
+    }
+
+    fn try_build(&self, spec: &DirSpec) -> Result<(), String> {
         if spec.tasks.iter().any(|t| !t.user.is_empty()) {
             DataDir::allow_traversal(&self.data_dir).map_err(|e| e.to_string())?;
         }

@@ -19,6 +19,10 @@ impl DiskSpaceMonitor {
         DiskSpaceMonitor { reserve, told_free: true, next_check: Mono::default() }
     }
 
+    pub fn reserve(&self) -> Arc<Reserve> {
+        self.reserve.clone()
+    }
+
     /// Whether the disk has room, when that has changed. To be told before all else, so that a write that came with the
     /// news of a full disk is not tried.
     pub fn poll_change(&mut self, now: Mono) -> Option<bool> {

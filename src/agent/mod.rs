@@ -168,8 +168,7 @@ impl Agent {
         let server = ServerLoop::new(opened, channels);
         threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&to_server))?);
 
-        let places =
-            DirPaths { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
+        let places = DirPaths::new(dir.root(), alloc_dir(&config, dir.root()), space.reserve());
         let channels = ClientChannels {
             to_server: server_inbox.clone(),
             keeper: keeper.clone(),
@@ -312,8 +311,9 @@ impl Agent {
         let input = client::effects::Input::Shutdown { kill_tasks };
         let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
         let done = async {
-            // waits for room; a client that has ended is heard of below
-            let _ = self.client_inbox.send(ClientMessage::Input(input)).await;
+            if self.client_inbox.send(ClientMessage::Input(input)).await.is_err() {
+                return self.ended.try_recv().map_or(Ok(()), |(_, why)| why);
+            }
             while let Ok((brain, result)) = self.ended.recv().await {
                 if brain == Brain::Client {
                     return result;
@@ -478,7 +478,7 @@ fn start_workers(
     let start = |n: u32| {
         let (tasks, results) = (tasks.clone(), results.clone());
         let (reservations, service) = (reservations.clone(), service.clone());
-        let work = move || workers::run(&tasks, &results, &reservations, || service.reader.get());
+        let work = move || workers::run(&tasks, &results, &reservations, || service.reader.clone());
         spawn(&format!("scheduler-{n}"), work)
     };
     (0..count).map(start).collect()

@@ -1,5 +1,7 @@
-//! The thread of the server's brain: collects inputs, runs turns, executes effects. A fault of the storage discards the brain
-//! and opens it again from its disk: what was not durable never happened, and whoever waits is told that nobody knows.
+//! The thread of the server's brain: collects inputs, runs turns, executes effects. A fault of the storage ends it, and the agent with
+//! it: after a sync that failed a kernel may show what is not on the disk, and call the next sync good. So this process
+//! trusts that disk no more; the next one writes and syncs again what it finds, before it counts. What was not durable never happened, and
+//! whoever waits is told by the closed connection that nobody knows.
 
 use super::disk_space::DiskSpaceMonitor;
 use super::http_service::HttpService;
@@ -13,14 +15,13 @@ use async_channel::{Receiver, Sender};
 use model::key::Seed;
 use model::time::Mono;
 use server::effects::{Effect, Input, ScheduleTask};
-use server::reservations::ReservationChange;
 use server::{Config, Server, Turn};
 use state::fault::Fault;
 use state::store::{Options, Reader, Store, StoreFiles};
 use state::wal::WalFile;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use wire::http::{ForwardedResponse, Request};
 use wire::rpc::Peer;
@@ -35,24 +36,18 @@ pub struct ServerChannels {
     pub service: Arc<HttpService>,
 }
 
-/// Reopenings without a good turn in between, after which the process ends and its supervisor decides.
-const MAX_REOPENINGS: u32 = 3;
-
 /// The brain on its disk.
 pub struct Opened {
-    /// Its directory.
-    path: PathBuf,
     config: Config,
-    keep_reserve: bool,
     server: Server,
     space: DiskSpaceMonitor,
 }
 
 impl Opened {
     /// `keep_reserve`: see `Disk::open`.
-    pub fn open(path: PathBuf, config: Config, keep_reserve: bool) -> Result<Opened, String> {
-        let (server, space) = open_server(&path, &config, keep_reserve)?;
-        Ok(Opened { path, config, keep_reserve, server, space })
+    pub fn open(path: &Path, config: Config, keep_reserve: bool) -> Result<Opened, String> {
+        let (server, space) = open_server(path, &config, keep_reserve)?;
+        Ok(Opened { config, server, space })
     }
 
     pub fn reader(&self) -> Reader {
@@ -72,24 +67,16 @@ pub struct ServerLoop {
     channels: ServerChannels,
     waiting: BTreeMap<u64, Caller>,
     next_token: u64,
-    reopenings: u32,
     /// For the next turn, which is due at once.
     next: Vec<Input>,
 }
 
 impl ServerLoop {
     pub fn new(opened: Opened, channels: ServerChannels) -> ServerLoop {
-        ServerLoop {
-            opened,
-            channels,
-            waiting: BTreeMap::new(),
-            next_token: 0,
-            reopenings: 0,
-            next: Vec::new(),
-        }
+        ServerLoop { opened, channels, waiting: BTreeMap::new(), next_token: 0, next: Vec::new() }
     }
 
-    /// Runs until told to stop, or until the storage is beyond help.
+    /// Runs until told to stop, or until the storage fails.
     pub fn run(mut self, mail: &Receiver<ServerMessage>) -> Result<(), String> {
         loop {
             let messages =
@@ -107,7 +94,7 @@ impl ServerLoop {
                 }
             }
             if let Err(fault) = self.turn(inputs) {
-                self.reopen(&fault)?;
+                return Err(ended_by(&fault));
             }
             if stop {
                 return Ok(());
@@ -145,7 +132,6 @@ impl ServerLoop {
     }
 
     fn execute(&mut self, turn: Turn) {
-        self.reopenings = 0;
         // workers that look at the state now see what was reserved for it
         self.channels.reservations.apply(&turn.reservations);
         self.opened.server.end_turn(clock::mono());
@@ -213,22 +199,10 @@ impl ServerLoop {
             Err(error) => tracing::error!(%error, "no signing key could be made"),
         }
     }
+}
 
-    fn reopen(&mut self, fault: &Fault) -> Result<(), String> {
-        tracing::error!(%fault, "the server's storage failed: opening it again");
-        self.reopenings += 1;
-        if self.reopenings > MAX_REOPENINGS {
-            return Err(format!("the server's storage fails again and again: {fault}"));
-        }
-        // unanswered, their callers are told that nobody knows
-        self.waiting.clear();
-        self.next.clear();
-        self.channels.reservations.apply(&[ReservationChange::ReleaseAll]);
-        let Opened { path, config, keep_reserve, .. } = &self.opened;
-        self.opened = Opened::open(path.clone(), config.clone(), *keep_reserve)?;
-        self.channels.service.reader.set(self.opened.reader());
-        Ok(())
-    }
+fn ended_by(fault: &Fault) -> String {
+    format!("{fault}; the agent ends, to be started again on what the disk really holds; tasks go on")
 }
 
 fn open_server(

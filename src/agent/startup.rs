@@ -47,7 +47,7 @@ pub struct OpenedStores {
 /// Both at the same time: a first start mostly waits for the disk.
 pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, String> {
     thread::scope(|scope| {
-        let server = scope.spawn(|| Opened::open(dir.server_store(), server_config(config), !config.dev));
+        let server = scope.spawn(|| Opened::open(&dir.server_store(), server_config(config), !config.dev));
         let node = dir.identity()?;
         let (client, space) = open_client(config, dir, node)?;
         let opened = server.join().map_err(|_| "opening the server's store panicked")??;
@@ -64,17 +64,18 @@ fn open_client(
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let disk = ::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
     let (space, pending_create) = (DiskSpaceMonitor::new(disk.reserve()), disk.pending_create());
-    let (store, recovered) = ClientStore::open(disk).map_err(|e| named(&e))?;
+    let second = disk.sibling("log.1").map_err(|e| named(&e))?;
+    let (store, recovered) = ClientStore::open([Box::new(disk), Box::new(second)]).map_err(|e| named(&e))?;
     pending_create.complete().map_err(|e| named(&e))?;
     let settings = client_config(config, node, &alloc_dir(config, dir.root()));
     let seed = entropy::u64().map_err(|e| named(&e))?;
     Ok((Client::new(settings, store, recovered, seed, clock::now()), space))
 }
 
-/// Where the client's own state lies.
+/// Where the client's own state lies: the first of its two files.
 pub fn client_store(config: &Config, data_dir: &Path) -> PathBuf {
     let dir = config.client.state_dir.clone().unwrap_or_else(|| data_dir.join("client"));
-    dir.join("state.redb")
+    dir.join("log.0")
 }
 
 pub fn client_config(

@@ -11,7 +11,7 @@ use state::fault::Fault;
 use state::store::Reader;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::request::{Refusal, RefusalKind};
 use wire::why::{Subject, Why};
@@ -47,7 +47,7 @@ pub fn run(
     tasks: &Receiver<ScheduleTask>,
     results: &Sender<ServerMessage>,
     reservations: &SharedReservations,
-    reader: impl Fn() -> Arc<Reader>,
+    reader: impl Fn() -> Reader,
 ) {
     while let Ok(task) = tasks.recv_blocking() {
         let (eval, token) = (task.eval.id, task.token);
@@ -114,7 +114,7 @@ mod tests {
         run(&tasks, &results, &SharedReservations::default(), || {
             looks.set(looks.get() + 1);
             assert!(panics_are_caught() && looks.get() > 1, "the first one is poison");
-            Arc::new(region.store.reader())
+            region.store.reader()
         });
         let told = [1, 2].map(|n| match answers.recv_blocking() {
             Ok(ServerMessage::Input(Input::Planned { token, result, .. })) => {

@@ -407,6 +407,11 @@ impl AllocRunner {
         let dir = |t: &Task| DirTask { name: t.name.clone(), user: t.user.clone(), file: file(t) };
         let tasks = group.tasks.iter().map(dir).collect();
         ctx.effects.push(Effect::BuildDir(DirSpec { alloc: self.id(), tasks }));
+        if self.dir == Dir::Absent {
+            // what starts as soon as the directory is there
+            let stage = self.stage.advance(&self.views());
+            self.tasks.iter_mut().filter(|t| stage.opens(t.role)).for_each(|task| task.plan_run(ctx));
+        }
         self.dir = Dir::Building { again: ctx.now.mono.after(DIR_TIMEOUT) };
     }
 
@@ -461,7 +466,7 @@ impl AllocRunner {
         }
         let mut worst = std::mem::replace(&mut self.record_dirty, Dirty::Clean);
         for task in self.tasks.iter_mut().filter(|t| t.dirty != Dirty::Clean) {
-            writes.put_task(id, &task.name, &task.local);
+            writes.put_task(id, &task.name, &task.record());
             worst = worst.max(std::mem::replace(&mut task.dirty, Dirty::Clean));
         }
         if worst == Dirty::Durable {

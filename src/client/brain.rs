@@ -154,7 +154,7 @@ impl Client {
     fn commit(&mut self, mut writes: WriteBatch) -> Result<CommitReceipt, ClientStoreFault> {
         if !self.disk_has_space {
             self.unwritten = writes;
-            return self.store.commit(&WriteBatch::default());
+            return self.store.commit(WriteBatch::default());
         }
         for alloc in self.allocs.values_mut() {
             alloc.save(&mut writes);
@@ -162,7 +162,7 @@ impl Client {
         for id in std::mem::take(&mut self.forgotten) {
             writes.set_ended(id, true);
         }
-        self.store.commit(&writes)
+        self.store.commit(writes)
     }
 
     /// When a turn is due even without an input.

@@ -1,10 +1,12 @@
 //! The task runner: a task waits for its lifecycle stage, starts, runs, exits, and restarts or stays dead (client.md 7 to
-//! client.md 10). The run's id is stored before the start is asked for; everything else follows from the keeper's events.
+//! client.md 10). The run's id is stored before the start is asked for, the first one's with its allocation; everything else
+//! follows from the keeper's events.
 
 use super::config::Config;
 use super::driver::{self, StartError};
 use super::effects::{PendingEffects, RunningTask};
 use super::events;
+use super::kill_order::{KillState, stop_backoff};
 use super::lifecycle::Role;
 use super::restart_tracker::{AFTER_REBOOT, RestartDecision, RestartTracker, TaskOutcome, WITHIN_POLICY};
 use super::signals;
@@ -51,25 +53,6 @@ pub enum Dirty {
     Durable,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KillState {
-    No,
-    /// The task's shutdown delay.
-    Delayed {
-        until: Mono,
-    },
-    /// `ask_at`: when the keeper is asked (again) to stop it. For good, unless a restart is wanted.
-    Stopping {
-        attempt: u32,
-        ask_at: Mono,
-    },
-}
-
-impl KillState {
-    /// The keeper is asked at once.
-    const STOP: KillState = KillState::Stopping { attempt: 0, ask_at: Mono(0) };
-}
-
 #[derive(Debug)]
 pub struct TaskRunner {
     alloc: AllocId,
@@ -77,6 +60,8 @@ pub struct TaskRunner {
     pub role: Role,
     pub leader: bool,
     pub local: TaskRecord,
+    /// To be started once the directory is there. Stored as if it had been asked for: after a restart nobody knows that it was not.
+    planned_run: Option<RunRecord>,
     /// The main process, as the keeper reported it last.
     pid: Option<u32>,
     pub dirty: Dirty,
@@ -110,6 +95,7 @@ impl TaskRunner {
             role: Role::of(task.lifecycle),
             leader: task.leader,
             local: local.unwrap_or_default(),
+            planned_run: None,
             pid: None,
             dirty: Dirty::Clean,
             revision: 0,
@@ -160,6 +146,18 @@ impl TaskRunner {
         self.local.state.events.iter().any(|event| event.kind == kind)
     }
 
+    /// Draws the id of a run that will be started soon, so that it is stored together with the allocation.
+    pub fn plan_run(&mut self, ctx: &mut TurnContext<'_>) {
+        let Some(boot) = ctx.boot.filter(|_| !self.is_dead() && !self.has_run()) else { return };
+        self.planned_run = Some(RunRecord::new(ctx.random.next_u128(), boot));
+        self.touch(Dirty::Durable);
+    }
+
+    /// As the store is to have it.
+    pub fn record(&self) -> TaskRecord {
+        TaskRecord { run: self.local.run.clone().or(self.planned_run.clone()), ..self.local.clone() }
+    }
+
     fn touch(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }
@@ -189,7 +187,9 @@ impl TaskRunner {
                 ctx.effects.keeper(KeeperCommand::Stop { run: run.id, signal, timeout });
                 self.kill = KillState::Stopping { attempt, ask_at: now.after(timeout + STOP_TIMEOUT) };
             }
-            KillState::No | KillState::Delayed { .. } if !run.confirmed && self.ask_start_at <= now => {
+            KillState::No | KillState::Delayed { .. }
+                if gate && !run.confirmed && self.ask_start_at <= now =>
+            {
                 self.ask_start(ctx, spec, run.id);
             }
             _ => {}
@@ -207,14 +207,17 @@ impl TaskRunner {
         let Some(boot) = ctx.boot else { return };
         assert!(self.local.run.is_none(), "a task has one run at a time");
         assert!(ctx.disk_has_space, "a start is stored before it is asked for, which takes room on the disk");
-        let run = RunId::from_random(ctx.random.next_u128());
-        self.local.run = Some(RunRecord { id: run, boot, confirmed: false });
-        self.touch(Dirty::Durable);
-        self.ask_start(ctx, spec, run);
+        let planned = self.planned_run.take().filter(|run| run.boot == boot);
+        // what was planned is stored already
+        self.touch(if planned.is_some() { Dirty::Lazy } else { Dirty::Durable });
+        let run = planned.unwrap_or_else(|| RunRecord::new(ctx.random.next_u128(), boot));
+        let id = self.local.run.insert(run).id;
+        self.ask_start(ctx, spec, id);
     }
 
-    /// Asking twice for one run starts it once.
+    /// Asking twice for one run starts it once, in this boot: the keeper need not know runs of another one.
     fn ask_start(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, run: RunId) {
+        assert!(!self.is_of_another_boot(ctx), "no run is asked for after a reboot");
         let Some(info) = ctx.info else { return };
         match driver::run_spec(ctx.config, info, spec.assignment, spec.task) {
             Ok(made) => {
@@ -446,6 +449,7 @@ impl TaskRunner {
 
     fn mark_dead(&mut self, at: Wall) {
         assert!(self.local.run.is_none(), "a task with a run is not dead");
+        self.planned_run = None;
         self.local.state.phase = TaskPhase::Dead;
         self.local.state.failed |= self.disconnected;
         self.kill = KillState::No;
@@ -476,21 +480,4 @@ fn known(at: Wall, now: Now) -> Wall {
 
 fn kill_timeout(config: &Config, task: &Task) -> Span {
     task.kill_timeout.max(Span::ZERO).min(config.max_kill_timeout)
-}
-
-/// 5 s, 20 s, 80 s, then 120 s (client.md 10.4).
-fn stop_backoff(attempt: u32) -> Span {
-    Span::seconds(4i64.saturating_pow(attempt.min(8)).saturating_mul(5).min(120))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refused_stop_is_asked_for_ever_more_slowly() {
-        let seconds: Vec<_> = (0..5).map(|i| stop_backoff(i).as_nanos() / 1_000_000_000).collect();
-        assert_eq!(seconds, [5, 20, 80, 120, 120]);
-        assert_eq!(stop_backoff(u32::MAX), Span::seconds(120));
-    }
 }

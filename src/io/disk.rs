@@ -193,7 +193,7 @@ impl Reserve {
     }
 
     /// True when there was a reserve to give up.
-    fn give_up(&self) -> bool {
+    pub fn give_up(&self) -> bool {
         let Ok(_guard) = self.lock.lock() else { return false };
         if self.is_exhausted() || !self.kept {
             return false;

@@ -217,8 +217,8 @@ impl Keeper {
         self.later.push(Effect::ConfirmJournaled { run });
     }
 
-    /// Two steps, because a sync takes long: a keeper that dies meanwhile leaves a journal that says that the process
-    /// waited, and not that it may have executed.
+    /// Two steps: a keeper that dies between them leaves a journal that says that the process waited, and not that it may have
+    /// executed.
     fn journaled(&mut self, run: RunId) {
         let Some(held) = self.runs.get_mut(&run) else { return };
         let Phase::Waiting { logs, process, stop } = &mut held.phase else { return };
@@ -394,9 +394,7 @@ impl Keeper {
             return Write::Nothing;
         }
         let entries = std::mem::take(&mut self.entries);
-        let sync = entries
-            .iter()
-            .any(|e| !matches!(e, JournalEntry::Forgotten { .. } | JournalEntry::Released { .. }));
+        let sync = entries.iter().any(JournalEntry::must_outlive_the_boot);
         let mut bytes = Vec::new();
         entries.iter().for_each(|e| journal::append(&mut bytes, e));
         self.journal_bytes += bytes.len();
@@ -404,6 +402,11 @@ impl Keeper {
             return self.compacted();
         }
         Write::Append { bytes, sync }
+    }
+
+    /// Says all that the journal has to say, in turns whose bytes were not written as well.
+    pub fn whole_journal(&mut self) -> Write {
+        self.compacted()
     }
 
     fn compacted(&mut self) -> Write {

@@ -1,7 +1,7 @@
 //! What the keeper's brain takes and gives: inputs, effects, and what a turn wants written to the journal.
 //!
 //! Refuses to know: what is decided, and how effects are carried out. A turn's later effects can only be had for a `Durable`,
-//! which the driver makes once the turn's journal bytes are on disk.
+//! which the driver makes once the turn's journal bytes are as safe as the turn wants them.
 
 use super::restore::{Adopted, Stray};
 use model::id::RunId;
@@ -30,7 +30,7 @@ pub enum Input {
         pid: u32,
         start_ticks: u64,
     },
-    /// The run's `Waiting` entry is durable.
+    /// The run's `Waiting` entry is written.
     Journaled {
         run: RunId,
     },
@@ -78,7 +78,7 @@ pub enum Effect {
         run: RunId,
         spec: Box<RunSpec>,
     },
-    /// Asks the driver to confirm that this turn is durable. Answered by `Journaled`.
+    /// Asks the driver to confirm that this turn's journal bytes are written. Answered by `Journaled`.
     ConfirmJournaled {
         run: RunId,
     },
@@ -140,7 +140,7 @@ pub enum Write {
     Replace(Vec<u8>),
 }
 
-/// Said by the driver: the turn's journal bytes are on disk.
+/// Said by the driver: the turn's journal bytes are written, and on the disk if that is what the turn wanted.
 pub struct Durable;
 
 #[must_use]

@@ -22,7 +22,7 @@ pub enum JournalEntry {
     Failed { run: RunId, label: String, message: String, retryable: bool },
     /// The agent has stored the end of the run.
     Forgotten { run: RunId },
-    /// The run has a process that waits to be let go. It executes nothing before this entry is durable.
+    /// The run has a process that waits to be let go. It executes nothing before this entry is written.
     Waiting { run: RunId, boot_id: Uuid, label: String, process: Process, logs: Option<RunLogs> },
     /// It is let go once this entry is written. That it outlives the keeper is enough: nothing of it outlives the boot.
     Released { run: RunId },
@@ -46,6 +46,20 @@ impl JournalEntry {
             | JournalEntry::Forgotten { run }
             | JournalEntry::Waiting { run, .. }
             | JournalEntry::Released { run } => *run,
+        }
+    }
+}
+
+impl JournalEntry {
+    /// What ended, and how, has to be known after a power cut. That something was started need not be: nothing of it outlives the boot, and an
+    /// agent asks for no run of an earlier one, because it has stored each of them with its boot before it asks.
+    pub fn must_outlive_the_boot(&self) -> bool {
+        match self {
+            JournalEntry::Ended { .. } | JournalEntry::Failed { .. } => true,
+            JournalEntry::Started { .. }
+            | JournalEntry::Waiting { .. }
+            | JournalEntry::Released { .. }
+            | JournalEntry::Forgotten { .. } => false,
         }
     }
 }

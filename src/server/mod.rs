@@ -174,8 +174,8 @@ impl Server {
     }
 
     /// A turn's first half: takes the inputs, and prepares what is to be made durable. On a fault, in this half or in the other
-    /// one, nothing of the turn has happened to anyone but other servers' logs; the server and its store are to be dropped and
-    /// opened again.
+    /// one, nothing of the turn has happened to anyone but other servers' logs; the server and its store are to be dropped, and
+    /// opened by another process.
     pub fn prepare(&mut self, now: Now, inputs: Vec<Input>) -> Result<PreparedTurn, Fault> {
         self.metrics.begin_turn(now.mono);
         self.clock.set(now);

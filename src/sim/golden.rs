@@ -39,7 +39,9 @@ use servers::servers;
 use sessions::sessions;
 use snapshots::snapshots;
 use state::check;
-use state::client_store::{AllocRecord, HealthResult, Retention, RunRecord, TaskRecord, WantedRestart};
+use state::client_store::{
+    AllocRecord, ClientLogHead, HealthResult, Retention, RowBatch, RunRecord, TaskRecord, WantedRestart,
+};
 use state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, log_batch, namespace, node_id, place, register,
     report, spec, submit,
@@ -370,6 +372,8 @@ fn local(s: &mut Samples) {
     ] {
         s.add(what, &TaskRecord { state: state.clone(), run: run.clone(), set_up: true, restart });
     }
+    s.add("head", &ClientLogHead { format: 1, frames_before: 300 });
+    s.add("rows", &RowBatch(vec![(vec![1, 200], Some(vec![3])), (vec![4], None)]));
 }
 
 fn samples() -> Samples {

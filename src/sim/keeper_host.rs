@@ -103,6 +103,7 @@ impl World {
         host.keeper = None;
         host.keeper_deaths += 1;
         host.stalled = None;
+        host.journal_must_be_replaced = false;
         host.keeper_inbox.clear();
         // their release pipes end
         let waiting: Vec<RunId> = host.processes.values().filter(|p| !p.running).map(|p| p.run).collect();
@@ -199,7 +200,8 @@ impl World {
                 self.faults.fired(Kind::KeeperStalled);
                 let life = self.regions[n].keeper_life;
                 self.keeper_input(n, life, keeper::Input::Journal { fault: Some(why.to_string()) });
-                self.regions[n].stalled = Some(Stalled { write: turn.write.clone(), turns: vec![turn] });
+                let write = self.to_retry(n, turn.write.clone());
+                self.regions[n].stalled = Some(Stalled { write, turns: vec![turn] });
                 self.after(JOURNAL_RETRY, Event::JournalRetry { node: n, life });
                 Ok(())
             }
@@ -210,7 +212,7 @@ impl World {
         if self.regions[n].keeper_life != life {
             return Ok(());
         }
-        let Some(stalled) = self.regions[n].stalled.take() else { return Ok(()) };
+        let Some(mut stalled) = self.regions[n].stalled.take() else { return Ok(()) };
         match self.write_journal(n, &stalled.write) {
             Ok(()) => {
                 self.keeper_input(n, life, keeper::Input::Journal { fault: None });
@@ -221,10 +223,20 @@ impl World {
                 Ok(())
             }
             Err(_) => {
+                stalled.write = self.to_retry(n, stalled.write);
                 self.regions[n].stalled = Some(stalled);
                 self.after(JOURNAL_RETRY, Event::JournalRetry { node: n, life });
                 Ok(())
             }
+        }
+    }
+
+    /// After a failed sync the file cannot be trusted any more: the journal is written as a whole.
+    fn to_retry(&mut self, n: NodeAt, write: keeper::Write) -> keeper::Write {
+        let host = &mut self.regions[n];
+        match &mut host.keeper {
+            Some(keeper) if host.journal_must_be_replaced => keeper.whole_journal(),
+            _ => write,
         }
     }
 
@@ -253,19 +265,28 @@ impl World {
 
     /// A failed append leaves the file as it was before, if that can be done at all.
     fn write_journal(&mut self, n: NodeAt, write: &keeper::Write) -> io::Result<()> {
-        let journal = &mut self.regions[n].journal;
+        let host = &mut self.regions[n];
+        let journal = &mut host.journal;
         match write {
             keeper::Write::Nothing => Ok(()),
             keeper::Write::Append { bytes, sync } => {
                 let before = journal.size_bytes();
                 let written = journal.append(bytes);
-                let synced = written.and_then(|()| if *sync { journal.sync() } else { Ok(()) });
+                let must_be_replaced = &mut host.journal_must_be_replaced;
+                let synced = written.and_then(|()| match *sync {
+                    true => journal.sync().inspect_err(|_| *must_be_replaced = true),
+                    false => Ok(()),
+                });
                 if synced.is_err() {
                     let _ = journal.shorten(before);
                 }
                 synced
             }
-            keeper::Write::Replace(bytes) => journal.replace(bytes),
+            keeper::Write::Replace(bytes) => {
+                journal.replace(bytes)?;
+                host.journal_must_be_replaced = false;
+                Ok(())
+            }
         }
     }
 

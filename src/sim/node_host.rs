@@ -8,7 +8,7 @@ use super::keeper_host::Stalled;
 use super::output::Output;
 use super::place::{Daemon, Machine, NodeAt, ServerAt};
 use super::processes::{FIRST_PID, Process};
-use super::server_host::{CACHE_BYTES, MAX_FAILED_OPENS};
+use super::server_host::MAX_FAILED_OPENS;
 use super::world::{Event, World};
 use ::keeper::brain::Keeper;
 use ::keeper::effects as keeper;
@@ -29,13 +29,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::frame::{self, Body};
 use wire::rpc::NodeReply;
 
+/// So little that the store's log begins anew all the time.
+const SEGMENT_BYTES: u64 = 48 << 10;
+
 pub struct NodeHost {
     pub at: NodeAt,
     id: NodeId,
     secret: NodeSecret,
     draws: Stream,
     pub disk: SimDisk,
-    pub cache_bytes: usize,
+    pub segment_bytes: u64,
     pub client: Option<Client>,
     inbox: Vec<Input>,
     turn_at: Option<Mono>,
@@ -49,6 +52,8 @@ pub struct NodeHost {
     pub(super) keeper_life: u64,
     /// Turns whose journal bytes could not be written yet.
     pub(super) stalled: Option<Stalled>,
+    /// A sync of this keeper has failed.
+    pub(super) journal_must_be_replaced: bool,
     /// Connections up to this one ended with the binary that held them.
     pub(super) hung_up: u64,
     /// The connection between the two, while it stands.
@@ -103,7 +108,7 @@ impl NodeHost {
             id: NodeId::from_random(draws.next_u128()),
             secret: NodeSecret::from_random(draws.next_u128()),
             disk: SimDisk::new(draws.next_u64()),
-            cache_bytes: CACHE_BYTES,
+            segment_bytes: SEGMENT_BYTES,
             client: None,
             inbox: vec![],
             turn_at: None,
@@ -115,6 +120,7 @@ impl NodeHost {
             keeper_turn_at: None,
             keeper_life: 0,
             stalled: None,
+            journal_must_be_replaced: false,
             hung_up: 0,
             connection: None,
             connections: 0,
@@ -206,7 +212,7 @@ impl World {
         let servers = self.regions.servers_of(n.region).into_iter().map(ServerAt::id).collect();
         let host = &mut self.regions[n];
         host.agent_life += 1;
-        let (store, recovered) = match ClientStore::open_with(host.disk.backend(), host.cache_bytes) {
+        let (store, recovered) = match ClientStore::open_with(host.disk.media().log, host.segment_bytes) {
             Ok(opened) => opened,
             Err(ClientStoreOpenError::Damaged(why)) => return self.agent_refuses(n, &why),
             Err(e) => return self.agent_does_not_open(n, &e.to_string()),
@@ -325,7 +331,6 @@ impl World {
                 if self.regions[n].disk.counts().refused_for_space > refused {
                     return Err(format!("the client of {n} wrote to a disk that it knows to be full"));
                 }
-                self.agent_found_rot(n, &fault)?;
                 if self.regions[n].disk.is_dead() {
                     self.power_cut(n);
                 } else {

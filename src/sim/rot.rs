@@ -10,7 +10,7 @@ use super::world::{Event, World};
 use ::keeper::journal::{self, JournalEntry};
 use model::random::Stream;
 use model::time::Span;
-use state::{client_store, fault};
+use state::fault;
 
 /// redb's header and its seal: the only bytes that are written in place.
 const HEADER_BYTES: usize = 328;
@@ -64,21 +64,6 @@ impl World {
             }
             fault::Fault::Corrupt(_) => Err(format!("{at} takes a sound disk for damaged: {fault}")),
             _ => Ok(()),
-        }
-    }
-
-    pub fn agent_found_rot(
-        &mut self,
-        n: NodeAt,
-        fault: &client_store::ClientStoreFault,
-    ) -> Result<(), String> {
-        match fault.damaged {
-            true if self.regions[n].disk.is_rotten() => {
-                self.faults.fired(Kind::AgentFoundRotAlive);
-                Ok(())
-            }
-            true => Err(format!("the agent of {n} takes a sound disk for damaged: {fault}")),
-            false => Ok(()),
         }
     }
 

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 /// A store that does not open so often in a row is lost.
 pub const MAX_FAILED_OPENS: u32 = 4;
 /// So little that a store is read from its disk all the time, and not from memory.
-pub const CACHE_BYTES: usize = 64 << 10;
+const CACHE_BYTES: usize = 64 << 10;
 
 /// So few that rows become durable before a segment is full, now and then.
 const UNSAVED_ROWS: usize = 500;

@@ -243,7 +243,7 @@ fn rot_is_a_fault_or_else_a_contradiction() {
         host.options = Options { cache_bytes: 4096, unverified, ..host.options };
         world.start_server(FIRST_SERVER).expect("a fresh disk opens");
         world.run_until(Mono(1).after(Span::seconds(30))).expect("no fault, no failure");
-        world.register_quietly("quiet-1");
+        world.register_quietly("quiet-1", 1);
         world.run_until(Mono(1).after(Span::seconds(60))).expect("no fault, no failure");
         let image = world.regions[FIRST_SERVER].disk.image();
         let named = (0..image.len()).filter(|at| image[*at..].starts_with(b"quiet-1"));

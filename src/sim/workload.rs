@@ -289,10 +289,10 @@ impl World {
     }
 
     /// A job from outside the workload: for tests that want to know what one job costs.
-    pub fn register_quietly(&mut self, id: &str) {
+    pub fn register_quietly(&mut self, id: &str, count: i64) {
         let Some(at) = self.server_of(User::Workload) else { return };
         let key = JobKey::new("default", id);
-        let mut spec = service_job(&key, 1);
+        let mut spec = service_job(&key, count);
         if let Some(task) = spec.groups.first_mut().and_then(|g| g.tasks.first_mut()) {
             let args = ["run", "0", "0"].map(|a| Value::Text(a.into())).to_vec();
             task.config.insert("command".into(), Value::Text("sim".into()));

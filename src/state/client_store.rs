@@ -1,24 +1,25 @@
-//! A node's own store: what it was told to run and how far it has come, in redb over any backend. With it a node goes
-//! on after a crash or a reboot with no server in reach.
+//! A node's own store: what it was told to run and how far it has come. With it a node goes on after a crash or a reboot with no
+//! server in reach. All rows are in memory; on the disk there is only a log of what changed them, which begins with all of them
+//! again when it has grown.
 //!
 //! Refuses to know: what an allocation's state means and when it changes. Invariants: a row that cannot be read is set
-//! aside and never ends the process; a commit with nothing in it touches no disk.
+//! aside and never ends the process; a commit with nothing new in it touches no disk; what a receipt calls durable is in the log.
 
-use super::checksummed;
+use super::checksum::checksum;
+use super::wal::{Wal, WalContents, WalFile};
 use model::id::{AllocId, DeploymentId, RunId, Uuid};
 use model::task::TaskState;
 use model::time::Wall;
-use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io;
 use wire::record;
 use wire::rpc::Assignment;
 
-/// All rows; the first byte of a key says of which kind. One tree, because a commit writes every root that it touches.
-const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
-/// The format as a big-endian number of eight bytes. Its key is the kind alone.
-const FORMAT_ROW: u8 = 0;
+pub use errors::{ClientStoreFault, ClientStoreOpenError};
+
+/// The first byte of a key says of which kind its row is.
 /// By allocation: its head.
 const ALLOC_ROW: u8 = 1;
 /// By allocation and task name: the task.
@@ -29,7 +30,11 @@ const ENDED_ROW: u8 = 3;
 const DYNAMIC_META_ROW: u8 = 4;
 
 const FORMAT: u64 = 1;
-pub const CACHE_BYTES: usize = 1 << 20;
+
+/// The log begins anew once this much was appended behind its checkpoint, or as much as `CHECKPOINT_SHARE` times the rows take.
+pub const SEGMENT_BYTES: u64 = 256 << 10;
+/// All rows are written again for this many times as much of changes.
+const CHECKPOINT_SHARE: u64 = 2;
 
 /// What becomes of an allocation's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +74,12 @@ pub struct RunRecord {
     pub confirmed: bool,
 }
 
+impl RunRecord {
+    pub fn new(random: u128, boot: Uuid) -> RunRecord {
+        RunRecord { id: RunId::from_random(random), boot, confirmed: false }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRecord {
     pub state: TaskState,
@@ -91,7 +102,22 @@ pub enum WantedRestart {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
+/// What a segment of the log begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientLogHead {
+    pub format: u64,
+    /// Frames of the segment before this one. It counts until this one has its checkpoint.
+    pub frames_before: u64,
+}
+
+/// Rows by key, as one frame of the log holds them. Without a value the row is removed. The first frame behind a head is a
+/// checkpoint: it holds all rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowBatch(pub Vec<(Vec<u8>, Option<Vec<u8>>)>);
+
 wire::records! {
+    ClientLogHead = "client log head" 1;
+    RowBatch = "client rows" 1;
     DynamicMeta = "dynamic node meta" 1;
     AllocRecord = "local allocation" 1;
     TaskRecord = "local task" 1;
@@ -105,50 +131,43 @@ pub struct RecoveredAlloc {
     pub tasks: BTreeMap<String, TaskRecord>,
 }
 
-/// One turn's changes. `None` removes.
+/// One turn's changes, by key. `None` removes.
 #[derive(Debug, Default)]
 pub struct WriteBatch {
-    allocs: BTreeMap<AllocId, Option<Vec<u8>>>,
-    tasks: BTreeMap<(AllocId, String), Option<Vec<u8>>>,
-    ended: BTreeMap<AllocId, bool>,
-    dynamic_meta: Option<Vec<u8>>,
+    rows: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     durable: bool,
 }
 
 impl WriteBatch {
     pub fn put_alloc(&mut self, record: &AllocRecord) {
-        self.allocs.insert(record.assignment.id, Some(record::encode(record)));
+        self.rows.insert(key_of(ALLOC_ROW, record.assignment.id, ""), Some(record::encode(record)));
     }
 
     pub fn put_task(&mut self, alloc: AllocId, name: &str, task: &TaskRecord) {
-        self.tasks.insert((alloc, name.to_string()), Some(record::encode(task)));
+        self.rows.insert(key_of(TASK_ROW, alloc, name), Some(record::encode(task)));
     }
 
     pub fn remove<'a>(&mut self, alloc: AllocId, tasks: impl Iterator<Item = &'a str>) {
-        self.allocs.insert(alloc, None);
+        self.rows.insert(key_of(ALLOC_ROW, alloc, ""), None);
         for name in tasks {
-            self.tasks.insert((alloc, name.to_string()), None);
+            self.rows.insert(key_of(TASK_ROW, alloc, name), None);
         }
     }
 
     /// Remembers (or no longer remembers) an allocation that ended here.
     pub fn set_ended(&mut self, alloc: AllocId, ended: bool) {
-        self.ended.insert(alloc, ended);
+        self.rows.insert(key_of(ENDED_ROW, alloc, ""), ended.then(Vec::new));
     }
 
     /// Survives a power cut.
     pub fn set_dynamic_meta(&mut self, meta: &DynamicMeta) {
-        self.dynamic_meta = Some(record::encode(meta));
+        self.rows.insert(vec![DYNAMIC_META_ROW], Some(record::encode(meta)));
         self.require_durable();
     }
 
     /// Something here must survive a power cut from now on. Without it the changes ride along with a later commit.
     pub fn require_durable(&mut self) {
         self.durable = true;
-    }
-
-    fn is_empty(&self) -> bool {
-        self.allocs.is_empty() && self.tasks.is_empty() && self.ended.is_empty() && !self.durable
     }
 }
 
@@ -165,77 +184,20 @@ impl CommitReceipt {
     }
 }
 
-/// The disk failed, or gave back what was never written to it. The store refuses everything from here on: drop it and the
-/// brain, and open both again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientStoreFault {
-    pub message: String,
-    /// What was read is not what was written. Whether that can be borne is found out by opening the store again.
-    pub damaged: bool,
-}
-
-impl From<redb::Error> for ClientStoreFault {
-    fn from(e: redb::Error) -> ClientStoreFault {
-        ClientStoreFault { message: e.to_string(), damaged: checksummed::is_damage(&e) }
-    }
-}
-
-impl fmt::Display for ClientStoreFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the client's store failed ({}); it has to be opened again", self.message)
-    }
-}
-
-impl std::error::Error for ClientStoreFault {}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientStoreOpenError {
-    /// Written by another build; without a number when it does not say by which.
-    Format {
-        found: Option<u64>,
-        known: u64,
-    },
-    Storage(String),
-    /// Its bytes are not what was written. The file is as it was found.
-    Damaged(String),
-}
-
-impl fmt::Display for ClientStoreOpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ClientStoreOpenError::Format { found, known } => {
-                let found = found.map_or("no known format".into(), |found| format!("format {found}"));
-                write!(
-                    f,
-                    "the client's store has {found}, this build knows format {known}: start the drover that wrote it, or move the file away and the servers will assign anew"
-                )
-            }
-            ClientStoreOpenError::Storage(why) => write!(
-                f,
-                "the client's store cannot be opened: {why}; if the disk is sound, move the file away and the servers will assign anew"
-            ),
-            ClientStoreOpenError::Damaged(why) => write!(
-                f,
-                "the client's store is damaged: {why}; restore it from a good copy, or move the file away and the servers will assign anew"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ClientStoreOpenError {}
-
-impl<E: Into<redb::Error>> From<E> for ClientStoreOpenError {
-    fn from(e: E) -> Self {
-        let e = e.into();
-        match checksummed::is_damage(&e) {
-            true => ClientStoreOpenError::Damaged(e.to_string()),
-            false => ClientStoreOpenError::Storage(e.to_string()),
-        }
-    }
-}
-
 pub struct ClientStore {
-    db: Database,
+    log: Wal,
+    /// As of the last commit, durable or not.
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// What all rows take.
+    row_bytes: u64,
+    /// Keys of rows that are not as the log has them.
+    unsaved: BTreeSet<Vec<u8>>,
+    segment_bytes: u64,
+    /// The length of the log at which it begins anew.
+    full_at: u64,
+    /// Frames of this segment, its head included.
+    frames: u64,
+    has_failed: bool,
     ended: BTreeSet<AllocId>,
     dynamic_meta: DynamicMeta,
     unreadable_rows: Vec<String>,
@@ -248,26 +210,39 @@ impl fmt::Debug for ClientStore {
 }
 
 impl ClientStore {
-    pub fn open(
-        backend: impl StorageBackend,
-    ) -> Result<(ClientStore, Vec<RecoveredAlloc>), ClientStoreOpenError> {
-        ClientStore::open_with(backend, CACHE_BYTES)
+    pub fn open(files: [WalFile; 2]) -> Result<(ClientStore, Vec<RecoveredAlloc>), ClientStoreOpenError> {
+        ClientStore::open_with(files, SEGMENT_BYTES)
     }
 
-    /// `cache_bytes`: what the database may keep in memory of its file.
+    /// `segment_bytes`: see `SEGMENT_BYTES`.
     pub fn open_with(
-        backend: impl StorageBackend,
-        cache_bytes: usize,
+        files: [WalFile; 2],
+        segment_bytes: u64,
     ) -> Result<(ClientStore, Vec<RecoveredAlloc>), ClientStoreOpenError> {
-        let db = checksummed::open(backend, cache_bytes)?;
-        check_format(&db)?;
+        let (log, contents) = open_log(files)?;
         let mut store = ClientStore {
-            db,
+            log,
+            rows: BTreeMap::new(),
+            row_bytes: 0,
+            unsaved: BTreeSet::new(),
+            segment_bytes,
+            full_at: 0,
+            frames: contents.current.len() as u64,
+            has_failed: false,
             ended: BTreeSet::new(),
             dynamic_meta: DynamicMeta::default(),
             unreadable_rows: Vec::new(),
         };
-        let allocs = store.load()?;
+        for frame in frames_that_count(&contents)? {
+            let batch: RowBatch =
+                record::decode(frame).map_err(|e| ClientStoreOpenError::Damaged(e.to_string()))?;
+            batch.0.into_iter().for_each(|(key, row)| store.change(key, row));
+        }
+        if store.frames == 1 {
+            store.write_checkpoint().map_err(ClientStoreOpenError::of)?;
+        }
+        store.full_at = store.log.bytes() + store.room_for_changes();
+        let allocs = store.load();
         Ok((store, allocs))
     }
 
@@ -286,28 +261,92 @@ impl ClientStore {
         &self.ended
     }
 
-    pub fn commit(&mut self, writes: &WriteBatch) -> Result<CommitReceipt, ClientStoreFault> {
-        if !writes.is_empty() {
-            write(&self.db, writes)?;
-            for (id, ended) in &writes.ended {
-                if *ended {
-                    self.ended.insert(*id);
-                } else {
-                    self.ended.remove(id);
-                }
+    /// ONE sync if anything has to be durable that is not yet; now and then two more, with which the log begins anew.
+    pub fn commit(&mut self, writes: WriteBatch) -> Result<CommitReceipt, ClientStoreFault> {
+        let WriteBatch { rows, durable } = writes;
+        for (key, row) in rows {
+            if self.rows.get(&key) != row.as_ref() {
+                self.unsaved.insert(key.clone());
+                self.change(key, row);
             }
         }
-        Ok(CommitReceipt { durable: writes.durable })
+        if durable && !self.unsaved.is_empty() {
+            self.save()?;
+        }
+        Ok(CommitReceipt { durable })
     }
 
-    fn load(&mut self) -> Result<Vec<RecoveredAlloc>, redb::Error> {
-        let rows = self.db.begin_read()?.open_table(ROWS)?;
-        let mut found = BTreeMap::new();
-        for row in rows.range([ALLOC_ROW].as_slice()..&[DYNAMIC_META_ROW + 1])? {
-            let (key, value) = row?;
-            self.load_row(key.value(), value.value(), &mut found);
+    fn change(&mut self, key: Vec<u8>, row: Option<Vec<u8>>) {
+        if let Some((ENDED_ROW, id, "")) = split_key(&key) {
+            match row {
+                Some(_) => self.ended.insert(id),
+                None => self.ended.remove(&id),
+            };
         }
-        Ok(found.into_values().collect())
+        let bytes = |row: &Vec<u8>| (key.len() + row.len()) as u64;
+        self.row_bytes += row.as_ref().map_or(0, bytes);
+        self.row_bytes -= self.rows.get(&key).map_or(0, bytes);
+        match row {
+            Some(row) => drop(self.rows.insert(key, row)),
+            None => drop(self.rows.remove(&key)),
+        }
+    }
+
+    /// Everything up to here is in the log when this returns.
+    fn save(&mut self) -> Result<(), ClientStoreFault> {
+        let failed = |error: &dyn fmt::Display| ClientStoreFault { message: error.to_string() };
+        if self.has_failed {
+            return Err(failed(&"it has failed before"));
+        }
+        let saved = self.append_changes().and_then(|()| match self.log.bytes() > self.full_at {
+            true => self.begin_segment(),
+            false => Ok(()),
+        });
+        self.has_failed = saved.is_err();
+        saved.map_err(|error| failed(&error))
+    }
+
+    fn append_changes(&mut self) -> io::Result<()> {
+        let rows = &self.rows;
+        let changed = self.unsaved.iter().map(|key| (key.clone(), rows.get(key).cloned()));
+        self.log.append(&record::encode(&RowBatch(changed.collect())))?;
+        self.frames += 1;
+        self.unsaved.clear();
+        Ok(())
+    }
+
+    /// What the other segment held is needed no more: everything is in this one. This one is, until the other has its checkpoint.
+    fn begin_segment(&mut self) -> io::Result<()> {
+        let head = record::encode(&ClientLogHead { format: FORMAT, frames_before: self.frames });
+        let salt = checksum(self.frames, &self.checkpoint());
+        self.log.begin_segment(salt, &head)?;
+        self.frames = 1;
+        self.write_checkpoint()?;
+        self.full_at = self.log.bytes() + self.room_for_changes();
+        Ok(())
+    }
+
+    fn write_checkpoint(&mut self) -> io::Result<()> {
+        self.log.append(&self.checkpoint())?;
+        self.frames += 1;
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Vec<u8> {
+        let rows = self.rows.iter().map(|(key, row)| (key.clone(), Some(row.clone())));
+        record::encode(&RowBatch(rows.collect()))
+    }
+
+    fn room_for_changes(&self) -> u64 {
+        self.segment_bytes.max(CHECKPOINT_SHARE * self.row_bytes)
+    }
+
+    fn load(&mut self) -> Vec<RecoveredAlloc> {
+        let rows = std::mem::take(&mut self.rows);
+        let mut found = BTreeMap::new();
+        rows.iter().for_each(|(key, row)| self.load_row(key, row, &mut found));
+        self.rows = rows;
+        found.into_values().collect()
     }
 
     /// An allocation's row comes before those of its tasks.
@@ -345,57 +384,42 @@ impl ClientStore {
     }
 }
 
-/// Checks the format, or writes it into a new store.
-fn check_format(db: &Database) -> Result<(), ClientStoreOpenError> {
-    let tx = db.begin_read()?;
-    let rows = match tx.open_table(ROWS) {
-        Err(redb::TableError::TableDoesNotExist(_)) if tx.list_tables()?.next().is_none() => {
-            return Ok(create(db)?);
+/// The log and what is in it; a new one where none was ever begun.
+fn open_log(files: [WalFile; 2]) -> Result<(Wal, WalContents), ClientStoreOpenError> {
+    let found = match Wal::scan(&files) {
+        Err(why) if Wal::was_begun(&files).map_err(ClientStoreOpenError::of)? => {
+            return Err(ClientStoreOpenError::of(why));
         }
-        // another program's
-        Err(redb::TableError::TableDoesNotExist(_)) => {
-            return Err(ClientStoreOpenError::Format { found: None, known: FORMAT });
+        Err(_) => {
+            let head = record::encode(&ClientLogHead { format: FORMAT, frames_before: 0 });
+            let log = Wal::create(files, 0, &head).map_err(ClientStoreOpenError::of)?;
+            return Ok((log, WalContents { before: vec![], current: vec![head] }));
         }
-        rows => rows?,
+        Ok(found) => found,
     };
-    let format = rows.get([FORMAT_ROW].as_slice())?;
-    match format.and_then(|f| f.value().try_into().ok()).map(u64::from_be_bytes) {
-        Some(FORMAT) => Ok(()),
-        found => Err(ClientStoreOpenError::Format { found, known: FORMAT }),
-    }
-}
-
-fn create(db: &Database) -> Result<(), redb::Error> {
-    let tx = db.begin_write()?;
-    tx.open_table(ROWS)?.insert([FORMAT_ROW].as_slice(), FORMAT.to_be_bytes().as_slice())?;
-    tx.commit()?;
-    Ok(())
-}
-
-fn write(db: &Database, writes: &WriteBatch) -> Result<(), redb::Error> {
-    let mut tx = db.begin_write()?;
-    tx.set_durability(if writes.durable { Durability::Immediate } else { Durability::None })?;
-    {
-        let mut rows = tx.open_table(ROWS)?;
-        let mut put = |key: &[u8], row: Option<&[u8]>| match row {
-            Some(bytes) => rows.insert(key, bytes).map(drop),
-            None => rows.remove(key).map(drop),
-        };
-        for (id, row) in &writes.allocs {
-            put(&key_of(ALLOC_ROW, *id, ""), row.as_deref())?;
-        }
-        for ((id, name), row) in &writes.tasks {
-            put(&key_of(TASK_ROW, *id, name), row.as_deref())?;
-        }
-        for (id, ended) in &writes.ended {
-            put(&key_of(ENDED_ROW, *id, ""), ended.then_some(&[]))?;
-        }
-        if let Some(meta) = &writes.dynamic_meta {
-            put(&[DYNAMIC_META_ROW], Some(meta))?;
+    match found.contents.current.first().map(|head| record::decode::<ClientLogHead>(head)) {
+        Some(Ok(head)) if head.format == FORMAT => {}
+        head => {
+            let found = head.and_then(Result::ok).map(|head| head.format);
+            return Err(ClientStoreOpenError::Format { found, known: FORMAT });
         }
     }
-    tx.commit()?;
-    Ok(())
+    Wal::resume(files, found).map_err(ClientStoreOpenError::of)
+}
+
+/// Those that hold all rows: behind the head of the segment that was begun last; behind that of the one before it, while the last
+/// one lacks its checkpoint.
+fn frames_that_count(contents: &WalContents) -> Result<&[Vec<u8>], ClientStoreOpenError> {
+    let damaged = || ClientStoreOpenError::Damaged("the log lacks frames that were written".into());
+    let (head, changes) = contents.current.split_first().ok_or_else(damaged)?;
+    if !changes.is_empty() {
+        return Ok(changes);
+    }
+    let head: ClientLogHead = record::decode(head).map_err(|_| damaged())?;
+    match contents.before.len() as u64 == head.frames_before {
+        true => Ok(contents.before.get(1..).unwrap_or_default()),
+        false => Err(damaged()),
+    }
 }
 
 fn key_of(kind: u8, id: AllocId, task: &str) -> Vec<u8> {
@@ -410,5 +434,6 @@ fn split_key(key: &[u8]) -> Option<(u8, AllocId, &str)> {
 
 #[cfg(any(test, feature = "testing"))]
 pub mod disk;
+mod errors;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! What is kept: a server's replicated state and a client's own allocations. A server's is a log of its own, with raft's
 //! hard state, and one redb database: the rows of every object with their indexes, `apply` from commands to rows, and
-//! views that read them at one index. A client's is `local`.
+//! views that read them at one index. A client's is a log alone (`client_store`).
 //!
 //! Refuses to know: clocks, randomness, the network, who proposed a command and who waits for it. Invariants: what is
 //! applied depends on the log alone, so replicas at one index hold equal rows and equal digests; every index row agrees

@@ -17,8 +17,9 @@ use std::io;
 /// What a disk writes at once, and what a frame begins with.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// How much longer a segment is made at once.
+/// The least by which a segment is made longer at once, and the most: as much as it has, in between.
 const GROWTH_BYTES: u64 = 16 * PAGE_BYTES;
+const MOST_GROWTH_BYTES: u64 = 4 * GROWTH_BYTES;
 
 /// The first frame of a segment fits into a page and is there twice: with it everything behind it would be lost.
 const HEAD_COPIES: u64 = 2;
@@ -124,8 +125,14 @@ impl Wal {
         };
         let mut contents = WalContents::default();
         let mut at = WalPosition::default();
+        let generation = heads[newest].as_ref().map_or(0, |head| head.generation);
         for (segment, head) in heads.into_iter().enumerate() {
-            let Some(head) = head else { continue };
+            let Some(head) = head else {
+                if begun_after(&*files[segment], generation)? {
+                    return Err(damaged(segment, 0));
+                }
+                continue;
+            };
             let (end, frames) = frames_of(&*files[segment], segment, head)?;
             match segment == newest {
                 true => (at, contents.current) = (end, frames),
@@ -136,6 +143,20 @@ impl Wal {
             return Err(damaged(newest, frame));
         }
         Ok(WalFound { contents, lengths, at })
+    }
+
+    /// False when nothing was ever acknowledged here: creating the log was cut off, or it is not created yet.
+    pub fn was_begun(files: &[WalFile; 2]) -> io::Result<bool> {
+        let first = &files[0];
+        if files[1].len()? > 0 || head(&**first)?.is_some() {
+            return Ok(true);
+        }
+        let behind_head = HEAD_COPIES * PAGE_BYTES;
+        let mut bytes = vec![0; first.len()?.saturating_sub(behind_head) as usize];
+        if !bytes.is_empty() {
+            first.read(behind_head, &mut bytes)?;
+        }
+        Ok(bytes.iter().any(|byte| *byte != 0))
     }
 
     /// Goes on behind what was found.
@@ -186,10 +207,11 @@ impl Wal {
     fn allocate(&mut self, segment: usize, length: u64) -> io::Result<()> {
         let (file, known) = (&self.files[segment], &mut self.lengths[segment]);
         while *known < length {
-            file.set_len(*known + GROWTH_BYTES)?;
+            let growth = (*known).clamp(GROWTH_BYTES, MOST_GROWTH_BYTES);
+            file.set_len(*known + growth)?;
             file.sync_data()?;
-            file.write(*known, &vec![0; GROWTH_BYTES as usize])?;
-            *known += GROWTH_BYTES;
+            file.write(*known, &vec![0; growth as usize])?;
+            *known += growth;
         }
         Ok(())
     }
@@ -281,6 +303,17 @@ fn head(file: &dyn StorageBackend) -> io::Result<Option<SegmentHead>> {
         return Ok(Some(SegmentHead { generation, salt, payload: payload.to_vec() }));
     }
     Ok(None)
+}
+
+/// Whether a segment without a head is newer than this generation. One that was being begun anew has older frames, or none.
+fn begun_after(file: &dyn StorageBackend, generation: u64) -> io::Result<bool> {
+    let second_frame = HEAD_COPIES * PAGE_BYTES;
+    if file.len()? < second_frame + PAGE_BYTES {
+        return Ok(false);
+    }
+    let mut header = [0; HEADER_BYTES];
+    file.read(second_frame, &mut header)?;
+    Ok(read_u64(&header, MARK_BYTES + 16) == 1 && read_u64(&header, MARK_BYTES + 8) > generation)
 }
 
 fn read_u64(bytes: &[u8], place: usize) -> u64 {

@@ -40,7 +40,7 @@ fn the_directory_is_the_owners_alone() {
         fs::metadata(&path).unwrap_or_else(|e| panic!("{name}: {e}")).permissions().mode() & 0o777
     };
     assert_eq!([mode(""), mode("server"), mode("client"), mode("keeper")], [0o700; 4]);
-    for file in ["server/state.0", "server/state.1", "client/state.redb", "client/secret-id"] {
+    for file in ["server/state.0", "server/state.1", "client/log.0", "client/log.1", "client/secret-id"] {
         assert_eq!(mode(file), 0o600, "{file}");
     }
 }
@@ -71,9 +71,7 @@ fn a_newer_format_is_refused() {
 
 #[test]
 fn a_damaged_state_is_refused_and_kept() {
-    for (file, offset) in
-        [("server/state.0", 0), ("server/state.0", 64), ("client/state.redb", 0), ("client/state.redb", 64)]
-    {
+    for (file, offset) in [("server/state.0", 0), ("server/state.0", 64)] {
         let mut node = Node::durable();
         node.run("kept", "sleep 1000");
         node.await_alloc("kept", "running");
@@ -94,7 +92,7 @@ fn a_damaged_state_is_refused_and_kept() {
 /// One bit of every page, after a crash and after an end in good order.
 #[test]
 fn rot_is_refused_and_kept() {
-    for file in ["server/state.0", "client/state.redb"] {
+    for file in ["server/state.0", "client/log.0"] {
         for killed in [true, false] {
             let mut node = Node::durable();
             node.run("kept", "sleep 1000");
@@ -137,26 +135,34 @@ fn a_log_that_is_gone_cut_or_rotten_is_refused_and_kept() {
     node.run("kept", "sleep 1000");
     node.await_alloc("kept", "running");
     node.kill();
-    let log = node.data_dir().join("server/log.0");
-    let sound = fs::read(&log).expect("a file");
-    for harm in harms {
-        let harmed = harm(&sound);
-        match &harmed {
-            Some(bytes) => fs::write(&log, bytes).expect("written"),
-            None => fs::remove_file(&log).expect("removed"),
+    let client = "/client/log.0: ";
+    let cases: [(&str, &str, &[Harm<'_>]); 3] = [
+        ("server/log.0", "/server: ", &harms),
+        ("client/log.0", client, &harms[..3]),
+        ("client/log.1", client, &harms[3..]),
+    ];
+    for (file, place, harms) in cases {
+        let log = node.data_dir().join(file);
+        let sound = fs::read(&log).expect("a file");
+        for harm in harms {
+            let harmed = harm(&sound);
+            match &harmed {
+                Some(bytes) => fs::write(&log, bytes).expect("written"),
+                None => fs::remove_file(&log).expect("removed"),
+            }
+            let said = refusal(&mut node);
+            assert!(said.contains(place) && said.contains("log") && said.contains("restore"), "{said}");
+            assert!(fs::read(&log).ok() == harmed, "{file} was changed");
         }
-        let said = refusal(&mut node);
-        assert!(said.contains("/server: ") && said.contains("log") && said.contains("restore"), "{said}");
-        assert!(fs::read(&log).ok() == harmed, "the log was changed");
+        fs::write(&log, &sound).expect("written");
     }
-    fs::write(&log, &sound).expect("written");
     node.start();
     node.await_alloc("kept", "running");
 }
 
 #[test]
 fn an_empty_or_cut_state_is_not_taken_for_a_new_one() {
-    for file in ["server/state.0", "client/state.redb"] {
+    for file in ["server/state.0", "client/log.0"] {
         for length in [0, 100, 4096] {
             let mut node = Node::durable();
             node.run("kept", "sleep 1000");

@@ -17,6 +17,7 @@ mod disconnecting;
 mod dispatch;
 mod drains;
 mod exec;
+mod failing_disk;
 mod full_disk;
 mod hostile;
 mod http_api;

@@ -94,9 +94,23 @@ impl Node {
 
     /// The durable agent under strace, ready for jobs, with the file in which its calls and its keeper's are written down.
     pub fn start_traced(&mut self, calls: &str) -> PathBuf {
-        let (config, trace) = (self.dir.join("agent.hcl"), self.dir.join("trace"));
+        let trace = self.dir.join("trace");
+        self.start_under_strace(&["-y", "-s", "512", "-e", calls, "-o", path(&trace)]);
+        trace
+    }
+
+    /// The durable agent, ready for jobs. Each of its threads is told from the n-th time on that this file of its data directory
+    /// could not be synced. strace ends with the agent only if the agent's keeper lives already.
+    pub fn start_with_failing_syncs(&mut self, file: &str, nth: u32) {
+        let (file, trace) = (self.data_dir().join(file), self.dir.join("trace"));
+        let fails = format!("inject=fdatasync:error=EIO:when={nth}+");
+        self.start_under_strace(&["-P", path(&file), "-e", &fails, "-o", path(&trace)]);
+    }
+
+    fn start_under_strace(&mut self, args: &[&str]) {
+        let config = self.dir.join("agent.hcl");
         let mut command = Command::new("strace");
-        command.args(["-f", "-y", "-s", "512", "-e", calls, "-e", "signal=none", "-o", path(&trace), BINARY]);
+        command.args(["-f", "-e", "signal=none"]).args(args).arg(BINARY);
         let agent = self.binary(&["agent", "-config", path(&config)]);
         command.args(agent.get_args()).current_dir(env!("CARGO_MANIFEST_DIR"));
         for (name, value) in agent.get_envs() {
@@ -107,7 +121,6 @@ impl Node {
         }
         self.run_agent(command);
         self.await_ready();
-        trace
     }
 
     pub fn start_dev(&mut self, more: &[&str]) {

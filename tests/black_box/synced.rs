@@ -1,7 +1,7 @@
 //! Nothing is answered before it is synced: strace sees in which order the real system calls come.
 
 use crate::node::{Node, shell_job};
-use crate::wait;
+use crate::{wait, web};
 
 /// The task's name: it shows which message is about it.
 const MARK: &str = "is-it-synced";
@@ -68,10 +68,13 @@ fn nothing_is_answered_before_its_sync() {
     job["TaskGroups"][0]["Tasks"][0]["Name"] = MARK.into();
     node.register(&job);
     node.await_alloc("synced", "running");
+    web::send(node.port, "DELETE", "/v1/job/synced", "").json();
+    node.await_alloc("synced", "complete");
     let read = || std::fs::read_to_string(&trace).unwrap_or_default();
     let trace = wait::until("the trace shows the answer of the keeper", || {
         let trace = read();
-        trace.contains("keeper/journal").then_some(trace)
+        let is_synced = |line: &str| line.contains("fdatasync") && line.contains("keeper/journal");
+        trace.lines().any(is_synced).then_some(trace)
     });
     let calls = Calls::of(&trace);
 
@@ -82,8 +85,13 @@ fn nothing_is_answered_before_its_sync() {
     let start = calls.sent(asked, None, MARK);
     calls.assert_synced((asked, start), "/data/client/");
 
-    // the keeper reads what the agent has sent
+    // the keeper reads what the agent has sent: what it starts is in its journal before it tells, and how that ends is synced there
     let heard = calls.find(start + 1, &[MARK]);
-    let told = calls.sent(heard, Some(calls.0[heard].0), "");
-    calls.assert_synced((heard, told), "/keeper/journal");
+    let keeper = calls.0[heard].0;
+    let told = calls.sent(heard, Some(keeper), "");
+    let written = calls.find(heard, &["write(", "/keeper/journal"]);
+    assert!(written < told, "it tells of a start that no journal knows");
+    let stopped = calls.find(told, &["DELETE /v1/job/synced"]);
+    let told = calls.sent(stopped, Some(keeper), "");
+    calls.assert_synced((stopped, told), "/keeper/journal");
 }

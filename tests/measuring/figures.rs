@@ -3,8 +3,10 @@
 use crate::agent::{Agent, job, rest, scratch, submit};
 use crate::crowd::{Crowd, percentile};
 use crate::http::{Answer, Http};
-use crate::kernel::{self, pss_kib, written_bytes};
+use crate::kernel::{self, pss_kib};
 use crate::table::{Table, Target};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,6 +15,8 @@ use std::time::{Duration, Instant};
 const MS: &str = "ms";
 /// Jobs over which a cost per job is averaged.
 const JOBS: u32 = 100;
+/// Makes a job of 2 KB.
+const PADDING: usize = 1400;
 /// How long registrations are counted.
 const LOAD: Duration = Duration::from_secs(2);
 
@@ -53,7 +57,7 @@ pub fn one_node(binary: &Path, table: &mut Table) -> Result<(), String> {
     let body = job("true", "batch", 100, "/bin/true", &[]);
     let took = submit(http, "true", &body, 100, "complete")?;
     table.add("submit to 100 x /bin/true complete", MS, Target::AtMost(400.0), ms(took));
-    bytes_written(&agent, table)
+    Ok(())
 }
 
 /// Idle, and what 50 sleeping tasks add.
@@ -74,24 +78,6 @@ fn memory(agent: &Agent, table: &mut Table) -> Result<(), String> {
     let of_both = [kernel::children(agent.pid()), kernel::children(keeper)].concat();
     let helpers = of_both.iter().filter(|(pid, name)| *pid != keeper && name != "sleep").count();
     table.add("helper processes of 50 tasks", "", Target::AtMost(0.0), helpers as f64);
-    Ok(())
-}
-
-/// The memory of agent and keeper: jobs registered one after the other, without and with a task that runs.
-fn bytes_written(agent: &Agent, table: &mut Table) -> Result<(), String> {
-    let http = &mut agent.http()?;
-    let keeper = agent.keeper().ok_or("the agent has no keeper")?;
-    let written = || Ok::<f64, String>((written_bytes(agent.pid())? + written_bytes(keeper)?) / 1024.0);
-    for (name, count) in [("written per job registered", 0), ("written per job registered and running", 1)] {
-        let before = written()?;
-        for n in 0..JOBS {
-            let id = format!("bytes-{count}-{n}");
-            let body = job(&id, "service", count, "/bin/sleep", &["1000"]);
-            submit(http, &id, &body, count as usize, "running")?;
-        }
-        rest(http, "1s")?;
-        table.add(name, "KiB", Target::None, (written()? - before) / f64::from(JOBS));
-    }
     Ok(())
 }
 
@@ -137,35 +123,69 @@ fn all_there(agent: &Agent, counts: &[u32]) -> Result<(), String> {
     Ok(())
 }
 
-/// Counted by strace, where there is one: it slows everything down, so that nothing else is measured meanwhile.
-pub fn syncs(binary: &Path, table: &mut Table) -> Result<(), String> {
+/// What a job of 2 KB costs the disk under the agent's and the keeper's stores: bytes handed to the kernel, and syncs. Counted by strace, where
+/// there is one: it slows everything down, so that nothing else is measured meanwhile. (`write_bytes` of `/proc` counts a large
+/// folio whole for each page of it that is written.)
+pub fn wear(binary: &Path, table: &mut Table) -> Result<(), String> {
     if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
-        table.note("fsyncs are not counted: there is no strace".into());
+        table.note("what a job writes is not counted: there is no strace".into());
         return Ok(());
     }
-    for (name, count) in [("fsyncs per job registered", 0), ("fsyncs per job registered and running", 1)] {
-        let agent = Agent::start(binary, "syncs")?;
+    let registered = ("written per job registered", "fsyncs per job registered", 12.0, 1.1);
+    let running =
+        ("written per job registered and running", "fsyncs per job registered and running", 64.0, 4.2);
+    for (count, (written, synced, kib, syncs)) in [(0, registered), (1, running)] {
+        let agent = Agent::start(binary, "wear")?;
         agent.ready()?;
         let keeper = agent.keeper().ok_or("the agent has no keeper")?;
         let file = scratch().join("strace");
         let mut strace = Command::new("strace")
-            .args(["-f", "-q", "-e", "trace=fsync,fdatasync", "-o"])
+            .args(["-f", "-q", "-y", "-s", "0", "-e", "trace=fsync,fdatasync,write,writev,pwrite64", "-o"])
             .arg(&file)
             .args(["-p", &agent.pid().to_string(), "-p", &keeper.to_string()])
             .spawn()
             .map_err(|e| format!("strace: {e}"))?;
         let http = &mut agent.http()?;
         rest(http, "2s")?;
-        let lines = || fs::read_to_string(&file).map(|t| t.matches("sync(").count()).unwrap_or(0);
-        let before = lines();
+        let so_far = || fs::read_to_string(&file).map(|trace| wear_in(&trace)).unwrap_or_default();
+        let before = so_far();
         for n in 0..JOBS {
-            let id = format!("syncs-{n}");
+            let id = format!("wear-{n}");
             let body = job(&id, "service", count, "/bin/sleep", &["1000"]);
-            submit(http, &id, &body, count as usize, "running")?;
+            let mut body: Value = serde_json::from_slice(&body).map_err(|e| e.to_string())?;
+            body["Job"]["Meta"] = json!({"padding": "x".repeat(PADDING)});
+            submit(http, &id, body.to_string().as_bytes(), count as usize, "running")?;
         }
         rest(http, "1s")?;
-        table.add(name, "", Target::None, (lines() - before) as f64 / f64::from(JOBS));
+        let after = so_far();
+        let per_job = |n: u64| n as f64 / f64::from(JOBS);
+        table.add(written, "KiB", Target::AtMost(kib), per_job(after.0 - before.0) / 1024.0);
+        table.add(synced, "", Target::AtMost(syncs), per_job(after.1 - before.1));
         strace.kill().and_then(|()| strace.wait()).map_err(|e| format!("strace: {e}"))?;
     }
     Ok(())
+}
+
+/// Bytes written to stores and syncs of them, as strace shows them. A call that it shows in two parts counts where it ends.
+fn wear_in(trace: &str) -> (u64, u64) {
+    let (mut bytes, mut syncs) = (0, 0);
+    let mut begun = BTreeMap::new();
+    for line in trace.lines() {
+        let Some((process, call)) = line.split_once(' ') else { continue };
+        let call = match call.trim_start().strip_prefix("<... ") {
+            Some(rest) => format!("{}{rest}", begun.remove(process).unwrap_or_default()),
+            None => call.trim_start().to_string(),
+        };
+        if call.contains("<unfinished ...>") {
+            begun.insert(process, call);
+        } else if ["/data/server/", "/data/client/", "/data/keeper/"].iter().any(|dir| call.contains(dir)) {
+            let result =
+                call.rsplit_once("= ").and_then(|(_, result)| result.trim().parse().ok()).unwrap_or(0);
+            match call.contains("sync(") {
+                true => syncs += 1,
+                false => bytes += result,
+            }
+        }
+    }
+    (bytes, syncs)
 }

@@ -29,14 +29,6 @@ pub fn pss_kib(pid: u32) -> Result<f64, String> {
     number.ok_or_else(|| format!("{path} has no Pss"))
 }
 
-/// Bytes that a process caused to be sent to storage.
-pub fn written_bytes(pid: u32) -> Result<f64, String> {
-    let path = format!("/proc/{pid}/io");
-    let text = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
-    let number = text.lines().find_map(|l| l.strip_prefix("write_bytes: ")?.parse().ok());
-    number.ok_or_else(|| format!("{path} has no write_bytes"))
-}
-
 /// As many as this process may have: a crowd needs one for each of its connections.
 pub fn allow_many_descriptors() {
     let limit = getrlimit(Resource::Nofile);

@@ -57,6 +57,6 @@ fn measure(binary: &Path, runs: usize) -> Result<Table, String> {
         reads::reads(&binary, &mut table)?;
         reads::reopened(&binary, &mut table)?;
     }
-    figures::syncs(&binary, &mut table)?;
+    figures::wear(&binary, &mut table)?;
     Ok(table)
 }

@@ -61,7 +61,6 @@ const MAX_WAITING_SEARCHES: usize = 64;
 pub struct HttpServiceParts {
     pub executor: Arc<smol::Executor<'static>>,
     pub agent: AgentInfo,
-    /// Reads the store that is open now; set anew when it is opened again.
     pub reader: Reader,
     pub status: Arc<Published<ServerStatus>>,
     /// `None` inside: this agent runs no node.
@@ -85,7 +84,7 @@ pub struct HttpServiceParts {
 pub struct HttpService {
     executor: Arc<smol::Executor<'static>>,
     pub agent: AgentInfo,
-    pub reader: Published<Reader>,
+    pub reader: Reader,
     pub status: Arc<Published<ServerStatus>>,
     pub client: Arc<Published<Option<ClientReport>>>,
     pub blocking_queries: BlockingQueries,
@@ -138,7 +137,7 @@ impl HttpService {
         HttpService {
             executor: parts.executor,
             agent: parts.agent,
-            reader: Published::new(parts.reader),
+            reader: parts.reader,
             status: parts.status,
             client: parts.client,
             blocking_queries: BlockingQueries::default(),
@@ -307,9 +306,9 @@ impl HttpService {
     }
 
     fn step(&self, request: &Request, state: WaitState) -> RouteOutcome {
-        let (reader, status, client) = (self.reader.get(), self.status.get(), self.client.get());
+        let (status, client) = (self.status.get(), self.client.get());
         let context = RequestContext {
-            reader: &reader,
+            reader: &self.reader,
             status: &status,
             agent: &self.agent,
             zones: zones::zone,
@@ -357,7 +356,7 @@ impl HttpService {
             let message = "too many jobs are being planned or explained: try again in a second";
             return Err(Refusal::new(RefusalKind::Busy, message));
         };
-        let reader = self.reader.get();
+        let reader = self.reader.clone();
         let found = executor::unblock(move || {
             let found = work(&reader);
             drop(place);

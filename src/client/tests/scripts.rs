@@ -66,7 +66,7 @@ fn each_step_of_a_task_costs_few_syncs() {
         w.change(1, |_| {});
         w.settle();
     });
-    assert_eq!((start, w.living()), (2, vec!["web#1".to_string()]), "the assignment, the run");
+    assert_eq!((start, w.living()), (1, vec!["web#1".to_string()]), "the assignment with its run");
     let restart = cost(&mut w, |w| w.exit("web", 1));
     assert_eq!((restart, w.living()), (1, vec!["web#2".to_string()]), "the next run");
     assert_eq!(cost(&mut w, |w| w.stop_alloc(1)), 2, "the wish, the end");

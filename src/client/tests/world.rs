@@ -126,7 +126,7 @@ impl World {
     }
 
     fn start_agent(&mut self) {
-        let (store, found) = ClientStore::open(self.disk.clone()).expect("the disk is sound");
+        let (store, found) = ClientStore::open(self.disk.files()).expect("the disk is sound");
         assert_eq!(store.unreadable_rows(), [""; 0]);
         self.seed += 1;
         self.client = Some(Client::new(self.config.clone(), store, found, self.seed, self.now()));

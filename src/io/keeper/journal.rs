@@ -17,6 +17,7 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     bytes: u64,
+    must_be_replaced: bool,
 }
 
 impl Journal {
@@ -25,7 +26,7 @@ impl Journal {
         let file = options().open(&path)?;
         let mut content = Vec::new();
         (&file).take(MAX_JOURNAL_BYTES as u64).read_to_end(&mut content)?;
-        let journal = Journal { path, file, bytes: content.len() as u64 };
+        let journal = Journal { path, file, bytes: content.len() as u64, must_be_replaced: false };
         journal.reserve();
         Ok((journal, content))
     }
@@ -41,7 +42,10 @@ impl Journal {
 
     fn append(&mut self, bytes: &[u8], sync: bool) -> io::Result<()> {
         let written = (&self.file).write_all(bytes);
-        let synced = written.and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
+        let synced = written.and_then(|()| match sync {
+            true => self.file.sync_data().inspect_err(|_| self.must_be_replaced = true),
+            false => Ok(()),
+        });
         match synced {
             Ok(()) => self.bytes += bytes.len() as u64,
             // Half an entry in the middle would cost the entries behind it; what cannot even be cut is skipped by reading.
@@ -52,6 +56,11 @@ impl Journal {
             }
         }
         synced
+    }
+
+    /// A sync has failed: what was written before it, unsynced, may be lost, and a later sync of the same file proves nothing.
+    pub fn must_be_replaced(&self) -> bool {
+        self.must_be_replaced
     }
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -69,6 +78,7 @@ impl Journal {
         sync_dir(&self.path)?;
         self.file = file;
         self.bytes = bytes.len() as u64;
+        self.must_be_replaced = false;
         self.reserve();
         Ok(())
     }

@@ -137,7 +137,7 @@ fn a_run_from_start_to_forgotten() {
     assert!(w.told.is_empty() && w.journal.is_empty());
     // Its process is let go only once it is journaled, and after the journal says so; and told only once it executed.
     w.turn(vec![Input::Spawned { run, pid: 5, start_ticks: 6 }]);
-    assert!(w.did.is_empty() && w.synced);
+    assert!(w.did.is_empty() && !w.synced && !w.journal.is_empty(), "nothing of a start outlives the boot");
     assert_eq!(w.told, [Effect::ConfirmJournaled { run }]);
     let waiting = w.journal.len();
     w.turn(vec![Input::Journaled { run }]);
@@ -158,6 +158,21 @@ fn a_run_from_start_to_forgotten() {
     assert_eq!(w.keeper.next_deadline(), None);
     w.turn(vec![command(KeeperCommand::Forget { run })]);
     assert!(!w.synced && w.states().is_empty());
+}
+
+#[test]
+fn a_whole_journal_says_what_was_written_bit_by_bit() {
+    let mut w = World::new();
+    w.turn(vec![start(id(1)), start(id(2))]);
+    w.turn(vec![Input::Spawned { run: id(1), pid: 5, start_ticks: 6 }]);
+    w.turn(vec![Input::Spawned { run: id(2), pid: 7, start_ticks: 8 }]);
+    let Write::Replace(whole) = w.keeper.whole_journal() else { panic!("it is not replaced") };
+    assert_eq!(journal::read(&whole).entries, journal::read(&w.journal).entries);
+    w.turn(vec![Input::Journaled { run: id(1) }]);
+    w.turn(vec![Input::Executed { run: id(1) }, Input::Exited { run: id(1), exit: CODE_0 }]);
+    let Write::Replace(whole) = w.keeper.whole_journal() else { panic!("it is not replaced") };
+    let entries = journal::read(&whole).entries;
+    assert!(matches!(entries[..], [JournalEntry::Ended { .. }, JournalEntry::Waiting { .. }]), "{entries:?}");
 }
 
 #[test]

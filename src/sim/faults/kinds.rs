@@ -47,7 +47,6 @@ kinds! {
     ClientStoreLostSectors = "client store lost sectors",
     ClientStoreToreWrites = "client store tore writes",
     ClientBitsRotten = "client bits rotten",
-    AgentFoundRotAlive = "agent found rot alive",
     AgentRefusedRottenStore = "agent refused rotten store",
     ClientStoreRestored = "client store restored",
     NodeDiskFull = "node disk full",

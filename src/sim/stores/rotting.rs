@@ -155,18 +155,18 @@ fn an_opening_that_fails_changes_nothing() {
 #[test]
 fn a_clients_rotten_store_is_refused_with_a_sentence() {
     let disk = SimDisk::new(1);
-    let (mut store, _) = ClientStore::open(disk.backend()).expect("opens");
+    let (mut store, _) = ClientStore::open(disk.media().log).expect("opens");
     let mut writes = WriteBatch::default();
     writes.set_ended(alloc_id(1), true);
     writes.require_durable();
-    store.commit(&writes).expect("commits");
+    store.commit(writes).expect("commits");
     disk.detach();
     disk.rot(10_000);
-    match ClientStore::open(disk.backend()).map(drop) {
+    match ClientStore::open(disk.media().log).map(drop) {
         Err(e @ ClientStoreOpenError::Damaged(_)) => assert!(e.to_string().contains("restore it"), "{e}"),
         other => panic!("{other:?}"),
     }
     disk.mend();
-    let (store, _) = ClientStore::open(disk.backend()).expect("is sound again");
+    let (store, _) = ClientStore::open(disk.media().log).expect("is sound again");
     assert!(store.ended().contains(&alloc_id(1)));
 }

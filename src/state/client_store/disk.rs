@@ -1,27 +1,46 @@
 //! For tests: a disk that loses over a power cut what was not synced, and that fills up. Refuses to know what is stored on it.
 
+use crate::wal::WalFile;
 use redb::StorageBackend;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The two files of a log.
+type Files = [Vec<u8>; 2];
 
 #[derive(Debug, Default)]
 pub struct Bytes {
-    pub written: Vec<u8>,
-    pub synced: Vec<u8>,
+    pub written: Files,
+    pub synced: Files,
     pub syncs: u64,
     pub full: bool,
+    /// The next sync fails.
+    pub fails: bool,
 }
 
 /// A disk that keeps over a power cut what was synced and nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Disk(Arc<Mutex<Bytes>>);
 
+#[derive(Debug)]
+struct DiskFile {
+    disk: Disk,
+    file: usize,
+}
+
 impl Disk {
-    pub fn new(bytes: Vec<u8>) -> Disk {
-        Disk(Arc::new(Mutex::new(Bytes { written: bytes.clone(), synced: bytes, syncs: 0, full: false })))
+    pub fn new(files: Files) -> Disk {
+        let bytes = Bytes { written: files.clone(), synced: files, ..Bytes::default() };
+        Disk(Arc::new(Mutex::new(bytes)))
     }
 
     pub fn with<T>(&self, act: impl FnOnce(&mut Bytes) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// For a store.
+    pub fn files(&self) -> [WalFile; 2] {
+        [0, 1].map(|file| Box::new(DiskFile { disk: self.clone(), file }) as WalFile)
     }
 
     pub fn syncs(&self) -> u64 {
@@ -37,31 +56,39 @@ impl Disk {
     }
 }
 
-impl StorageBackend for Disk {
-    fn len(&self) -> std::io::Result<u64> {
-        Ok(self.with(|b| b.written.len() as u64))
+impl StorageBackend for DiskFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.with(|b| b.written[self.file].len() as u64))
     }
 
-    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let at = offset as usize;
-        self.with(|b| out.copy_from_slice(&b.written[at..at + out.len()]));
+        self.disk.with(|b| out.copy_from_slice(&b.written[self.file][at..at + out.len()]));
         Ok(())
     }
 
-    fn set_len(&self, len: u64) -> std::io::Result<()> {
-        self.with(|b| b.written.resize(len as usize, 0));
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.with(|b| b.written[self.file].resize(len as usize, 0));
         Ok(())
     }
 
-    fn sync_data(&self) -> std::io::Result<()> {
-        self.with(|b| (b.synced, b.syncs) = (b.written.clone(), b.syncs + 1));
-        Ok(())
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.with(|b| {
+            if std::mem::take(&mut b.fails) {
+                return Err(io::Error::other("EIO"));
+            }
+            b.synced[self.file].clone_from(&b.written[self.file]);
+            b.syncs += 1;
+            Ok(())
+        })
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let at = offset as usize;
-        (!self.with(|b| b.full)).then_some(()).ok_or(std::io::ErrorKind::StorageFull)?;
-        self.with(|b| b.written[at..at + data.len()].copy_from_slice(data));
-        Ok(())
+        self.disk.with(|b| {
+            (!b.full).then_some(()).ok_or(io::ErrorKind::StorageFull)?;
+            b.written[self.file][at..at + data.len()].copy_from_slice(data);
+            Ok(())
+        })
     }
 }

@@ -160,7 +160,7 @@ static ARRIVED: &[Arrived] = &[
     ("client.gc_max_allocs", "9", |h| h.client.max_ended == 9),
     ("client.disable_remote_exec", "true", |h| !h.client.remote_exec),
     ("client.options", "{ \"env.denylist\" = \"A, B\" }", |h| h.client.env_denylist == ["A", "B"]),
-    ("client.state_dir", "\"/x\"", |h| h.client_store == Path::new("/x/state.redb")),
+    ("client.state_dir", "\"/x\"", |h| h.client_store == Path::new("/x/log.0")),
     ("client.alloc_dir", "\"/x\"", |h| h.client.alloc_dir == "/x" && h.machine.alloc_dir == Path::new("/x")),
     ("client.node_max_allocs", "9", |h| h.node.max_allocs == 9),
     ("client.reserved.cpu", "9", |h| h.node.reserved.cpu_mhz == 9),
