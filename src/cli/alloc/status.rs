@@ -262,16 +262,36 @@ fn with_use(used: Option<String>, held: &str) -> String {
 /// The measured figures, one table for memory and one for the processor (cli.md 3.5.3).
 fn usage_tables(usage: &Usage) -> String {
     let (memory, cpu) = (&usage.memory_stats, &usage.cpu_stats);
-    let known = [("RSS", memory.rss), ("Usage", memory.usage), ("Max Usage", memory.max_usage)];
-    let known = known.iter().filter(|(name, _)| memory.measured.iter().any(|m| m == name));
-    let (names, sizes): (Vec<&str>, Vec<String>) = known.map(|(n, size)| (*n, layout::size(*size))).unzip();
+    let sizes = [
+        ("RSS", memory.rss),
+        ("Cache", memory.cache),
+        ("Swap", memory.swap),
+        ("Mapped File", memory.mapped_file),
+        ("Usage", memory.usage),
+        ("Max Usage", memory.max_usage),
+        ("Kernel Usage", memory.kernel_usage),
+        ("Kernel Max Usage", memory.kernel_max_usage),
+    ];
     let percent = |value: f64| format!("{value:.2}%");
-    let shares = vec![percent(cpu.user_mode), percent(cpu.system_mode), percent(cpu.percent)];
+    let shares = [
+        ("User Mode", percent(cpu.user_mode)),
+        ("System Mode", percent(cpu.system_mode)),
+        ("Percent", percent(cpu.percent)),
+        ("Throttled Periods", cpu.throttled_periods.to_string()),
+        ("Throttled Time", format!("{}ms", cpu.throttled_time / 1_000_000)),
+    ];
     format!(
         "Memory Stats\n{}\nCPU Stats\n{}\n",
-        layout::table(&names, &[sizes]),
-        layout::table(&["User Mode", "System Mode", "Percent"], &[shares])
+        measured_table(&memory.measured, sizes.map(|(name, size)| (name, layout::size(size)))),
+        measured_table(&cpu.measured, shares)
     )
+}
+
+/// One row, with a column for each figure that was measured.
+fn measured_table<const N: usize>(measured: &[String], figures: [(&str, String); N]) -> String {
+    let known = figures.into_iter().filter(|(name, _)| measured.iter().any(|m| m == name));
+    let (names, row): (Vec<&str>, Vec<String>) = known.unzip();
+    layout::table(&names, &[row])
 }
 
 fn show_task(
