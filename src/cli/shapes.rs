@@ -161,6 +161,7 @@ pub struct Alloc {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocResourceUsage {
+    pub resource_usage: Usage,
     pub tasks: BTreeMap<String, TaskResourceUsage>,
 }
 

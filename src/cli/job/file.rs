@@ -11,7 +11,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// How a job file is to be read.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct JobFileOptions {
     /// It is the API's JSON, not HCL.
     pub json: bool,
     /// `name=value` each.
@@ -33,7 +33,7 @@ pub struct JobFile {
 }
 
 /// Reads `path`; `-` is standard input.
-pub fn read(path: &str, options: &Options) -> CommandResult<JobFile> {
+pub fn read(path: &str, options: &JobFileOptions) -> CommandResult<JobFile> {
     if path.contains("://") {
         return Err(CommandError::new(format!(
             "not supported yet: job files from a URL ({path}); download it first"
@@ -43,7 +43,7 @@ pub fn read(path: &str, options: &Options) -> CommandResult<JobFile> {
     if options.json { from_json(path, text, options) } else { from_hcl(path, text, options) }
 }
 
-fn from_json(path: &str, text: String, options: &Options) -> CommandResult<JobFile> {
+fn from_json(path: &str, text: String, options: &JobFileOptions) -> CommandResult<JobFile> {
     if !options.vars.is_empty() || !options.var_files.is_empty() {
         return Err(CommandError::usage("-var and -var-file have no meaning with -json"));
     }
@@ -64,7 +64,7 @@ fn from_json(path: &str, text: String, options: &Options) -> CommandResult<JobFi
     Ok(JobFile { job, submission, warnings: Vec::new() })
 }
 
-fn from_hcl(path: &str, text: String, options: &Options) -> CommandResult<JobFile> {
+fn from_hcl(path: &str, text: String, options: &JobFileOptions) -> CommandResult<JobFile> {
     let vars = variables(options)?;
     let parsed = jobspec::parse(path, &text, &vars, Some(&LocalFiles));
     let problems: Vec<_> = parsed.diagnostics.iter().chain(&parsed.not_supported).cloned().collect();
@@ -91,7 +91,7 @@ fn from_hcl(path: &str, text: String, options: &Options) -> CommandResult<JobFil
     Ok(JobFile { job, submission, warnings })
 }
 
-fn variables(options: &Options) -> CommandResult<jobspec::Vars> {
+fn variables(options: &JobFileOptions) -> CommandResult<jobspec::Vars> {
     let split = |var: &String| match var.split_once('=') {
         Some((name, value)) => Ok((name.to_string(), value.to_string())),
         None => Err(CommandError::usage(format!("-var {var:?} is not name=value"))),

@@ -2,7 +2,7 @@
 //!
 //! A file that is no HCL is told and left as it is, and the others are laid out all the same.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::job::file::text_of;
 use crate::session::Session;
@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 16;
     example = "drover fmt -check -recursive jobs/",
     example = "cat cache.nomad.hcl | drover fmt -"
 )]
-pub struct Fmt {
+pub struct FmtCommand {
     /// change nothing; list the files that are not laid out canonically
     #[argh(switch)]
     check: bool,
@@ -43,7 +43,7 @@ pub struct Fmt {
     path: Vec<String>,
 }
 
-impl Run for Fmt {
+impl CliCommand for FmtCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let here = [".".to_string()];
         let paths = if self.path.is_empty() { &here[..] } else { &self.path };
@@ -61,7 +61,7 @@ impl Run for Fmt {
     }
 }
 
-impl Fmt {
+impl FmtCommand {
     /// False: it is no HCL or, with `-check`, not laid out canonically.
     fn standard_input(&self, session: &Session) -> CommandResult<bool> {
         let text = text_of("-")?;

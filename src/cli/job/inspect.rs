@@ -1,6 +1,6 @@
 //! `drover job inspect` and `drover job history`: what a job is and was.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::job::file::{shell_word, spelled};
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// print a job as JSON, or as a job file
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job inspect -version 2 cache", example = "drover job inspect -hcl cache")]
-pub struct JobInspect {
+pub struct JobInspectCommand {
     /// that version instead of the newest
     #[argh(option, from_str_fn(numbers::index))]
     version: Option<u64>,
@@ -41,7 +41,7 @@ pub struct JobInspect {
 /// list the versions of a job, newest first
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job history -p cache", example = "drover job history -full cache")]
-pub struct JobHistory {
+pub struct JobHistoryCommand {
     /// show what changed from version to version
     #[argh(switch, long = "p")]
     diff: bool,
@@ -68,7 +68,7 @@ pub struct JobHistory {
     job: Option<String>,
 }
 
-impl Run for JobInspect {
+impl CliCommand for JobInspectCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.with_vars && !self.hcl {
             return Err(CommandError::usage("-with-vars needs -hcl"));
@@ -100,7 +100,7 @@ impl Run for JobInspect {
     }
 }
 
-impl JobInspect {
+impl JobInspectCommand {
     fn object(&self, session: &Session, stub: &JobStub) -> CommandResult<Value> {
         match self.version {
             None => Ok(session.client.get_value(&path("job", &stub.id), &namespace_query(stub))?),
@@ -183,7 +183,7 @@ fn place(versions: &[Value], stub: &JobStub, wanted: u64) -> CommandResult<usize
     })
 }
 
-impl Run for JobHistory {
+impl CliCommand for JobHistoryCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let bases = [(self.diff_version.is_some(), "-diff-version"), (self.diff_tag.is_some(), "-diff-tag")];
         match (bases, self.diff) {
@@ -219,7 +219,7 @@ impl Run for JobHistory {
     }
 }
 
-impl JobHistory {
+impl JobHistoryCommand {
     /// The versions that are asked for, with their differences if those are, too.
     fn found(&self, session: &Session, stub: &JobStub) -> CommandResult<Versions> {
         let base = self.diff_version.map(|v| v.to_string());

@@ -1,11 +1,11 @@
 //! `drover job plan`: what `job run` would do.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor::failed_groups;
 use crate::http::{RequestError, decode};
 use crate::job;
-use crate::job::file::Options;
+use crate::job::file::JobFileOptions;
 use crate::job::run::{use_job_region_and_namespace, warn};
 use crate::output::objects;
 use crate::render::diff;
@@ -27,7 +27,7 @@ const CHANGES: u8 = 1;
 /// show what running a job would change, without running it; exit code 1: allocations would come or go; 255: an error
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job plan -var count=3 cache.nomad.hcl")]
-pub struct JobPlan {
+pub struct JobPlanCommand {
     /// show what is different in the job (default true)
     #[argh(option, arg_name = "bool", default = "true")]
     diff: bool,
@@ -43,7 +43,7 @@ pub struct JobPlan {
     /// print the API's answer through this template in Go's syntax
     #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
-    /// override soft policies (there are none: no effect)
+    /// override soft mandatory policies (no effect: there are none)
     #[argh(switch)]
     policy_override: bool,
     /// a variable as name=value; repeatable
@@ -90,10 +90,10 @@ struct GroupChanges {
     canary: u64,
 }
 
-impl Run for JobPlan {
+impl CliCommand for JobPlanCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let file_path = argument(&self.path, "path")?.to_string();
-        let options = Options {
+        let options = JobFileOptions {
             json: self.json,
             vars: self.var.clone(),
             var_files: self.var_file.clone(),
@@ -129,7 +129,7 @@ impl PlanAnswer {
     }
 }
 
-impl JobPlan {
+impl JobPlanCommand {
     fn show(&self, session: &Session, answer: &PlanAnswer, file: &str) -> CommandResult<()> {
         let out = &session.out;
         if let Some(diff) = &answer.diff {

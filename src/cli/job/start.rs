@@ -1,6 +1,6 @@
 //! `drover job start`: a job that was stopped runs again, as it is (cli.md 2.1.6).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::change::follow_both;
 use crate::error::{CommandError, CommandResult};
 use crate::job::inspect::{kept, versions};
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// run jobs again that were stopped, as they are
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job start cache")]
-pub struct JobStart {
+pub struct JobStartCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -27,14 +27,14 @@ pub struct JobStart {
     job: Vec<String>,
 }
 
-impl Run for JobStart {
+impl CliCommand for JobStartCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let start = |prefix: &str| self.start(session, prefix);
         each(session, &self.job, &start, &|eval| follow_both(session, eval, self.verbose))
     }
 }
 
-impl JobStart {
+impl JobStartCommand {
     /// The evaluation to be followed, if there is one.
     fn start(&self, session: &Session, prefix: &str) -> CommandResult<Option<String>> {
         let stub = session.job(prefix)?;
