@@ -1,4 +1,4 @@
-//! Metrics of each task's use, where they are published: which allocations are asked about, and what their answers are called.
+//! Metrics of each task's resource usage: which allocations are asked, and the names of their figures.
 //!
 //! Refuses to know: how use is measured.
 
@@ -11,12 +11,12 @@ use state::view::View;
 use std::collections::BTreeMap;
 use wire::resource_usage::{AllocResourceUsage, TaskResourceUsage};
 
-/// More of a node's allocations are not asked about: an answer has to come while a collector still waits.
+/// The most allocations that are measured: the answer must come before a collector gives up.
 const MAX_ALLOCS: usize = 512;
 const MIB: f64 = 1_048_576.0;
 const NANOS_PER_SECOND: f64 = 1e9;
 
-/// A running allocation, and what its tasks were promised.
+/// A running allocation, and what its tasks have reserved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningAlloc {
     pub id: AllocId,
@@ -57,7 +57,7 @@ impl RunningAlloc {
     }
 }
 
-/// Memory beyond what is reserved is promised only to a task that asks for it.
+/// `max_allocated` exists only for a task with `memory_max`.
 fn allocated(resources: &TaskResources) -> impl Iterator<Item = (&'static str, f64)> {
     let max_mb = resources.held.memory_max_mb;
     let max = (max_mb > 0).then_some(("memory.max_allocated", max_mb as f64 * MIB));
@@ -66,7 +66,7 @@ fn allocated(resources: &TaskResources) -> impl Iterator<Item = (&'static str, f
         .chain(max)
 }
 
-/// What is not counted has no name.
+/// What was not measured has no metric.
 fn used(measured: &TaskResourceUsage, core_mhz: Option<f64>) -> impl Iterator<Item = (&'static str, f64)> {
     let TaskResourceUsage { usage, cgroup, .. } = measured;
     let whole = |n: Option<u64>| n.map(|n| n as f64);

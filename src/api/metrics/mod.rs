@@ -40,7 +40,7 @@ pub struct MetricsReport {
     pretty: bool,
 }
 
-/// The process and its machine, as whoever can look at them saw them.
+/// Figures of the process and its machine, as `io` read them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostMetrics {
     pub wall: Option<Wall>,
@@ -152,7 +152,7 @@ fn core_mhz(node: &Node) -> Option<f64> {
     (cores > 0.0).then(|| node.info.capacity.cpu_mhz as f64 / cores)
 }
 
-/// A child is told with its parent, and with what its id adds to that.
+/// A child carries its parent and the rest of its id.
 fn job_labels(key: &JobKey, parent: &str) -> Labels {
     let mut labels = Labels::new();
     labels.insert("job", key.id.clone());
@@ -212,12 +212,12 @@ impl MetricsReport {
         Ok(())
     }
 
-    /// The allocations whose use is to be told.
+    /// The allocations to measure.
     pub fn allocs(&self) -> impl Iterator<Item = AllocId> {
         self.running.iter().map(|alloc| alloc.id)
     }
 
-    /// What an allocation of `allocs` uses; one that ended meanwhile is left out.
+    /// The usage of an allocation of `allocs`; one that ended meanwhile is left out.
     pub fn add_alloc_usage(&mut self, id: AllocId, figures: &AllocResourceUsage) {
         let alloc = self.running.iter().find(|alloc| alloc.id == id);
         self.gauges.extend(alloc.into_iter().flat_map(|alloc| alloc.gauges(figures, self.core_mhz)));
@@ -233,7 +233,7 @@ impl MetricsReport {
         }
     }
 
-    /// With what the machine says now.
+    /// The response, with the machine's figures.
     pub fn response(mut self, machine: &HostMetrics) -> Response {
         if self.telemetry.publish_node && !self.node.is_empty() {
             self.add_host(machine);

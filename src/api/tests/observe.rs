@@ -210,7 +210,7 @@ fn metrics_of_children_are_labelled_with_their_parent() {
 }
 
 #[test]
-fn what_tasks_use_is_told_where_it_is_published() {
+fn alloc_metrics_are_shown_when_published() {
     let mut world = World::running();
     let collect =
         |world: &World| match world.step(&request(Method::Get, "/v1/metrics", ""), WaitState::default()) {
@@ -318,7 +318,7 @@ fn events_that_are_not_kept_are_refused_with_a_sentence() {
 }
 
 #[test]
-fn prometheus_is_given_where_it_is_switched_on() {
+fn prometheus_metrics_need_their_setting() {
     let mut world = World::running();
     let refused = world.get("/v1/metrics?format=prometheus");
     assert_eq!((refused.status, text(&refused).as_str()), (415, "Prometheus is not enabled"));
@@ -345,7 +345,7 @@ fn prometheus_is_given_where_it_is_switched_on() {
 }
 
 #[test]
-fn the_machines_figures_are_told_where_they_are_published() {
+fn node_metrics_are_shown_when_published() {
     let mut world = World::running();
     world.machine.memory =
         Some(crate::metrics::MemoryMetrics { total_bytes: 10, available_bytes: 4, free_bytes: 1 });
@@ -388,7 +388,7 @@ fn a_server_alone_is_its_region() {
 }
 
 #[test]
-fn the_machine_is_shown_only_where_debugging_is_on() {
+fn agent_host_needs_enable_debug() {
     let mut world = World::new();
     let refused = world.get("/v1/agent/host");
     assert_eq!(refused.status, 403);
