@@ -52,7 +52,7 @@ fn number(dir: Option<&Path>, file: &str) -> Option<u64> {
     text(dir, file).trim().parse().ok()
 }
 
-/// Of a file with a name and a value in each line.
+/// The value of `name` in a file with a name and a value in each line.
 pub fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
