@@ -98,7 +98,7 @@ fn show(
     let why = session.client.get_value(target, query).map_err(CommandError::from)?;
     match objects {
         Some(objects) => session.out.objects(objects, &why)?,
-        None => session.out.text(&told(&why, session.now(), verbose))?,
+        None => session.out.text(&explanation(&why, session.now(), verbose))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -116,7 +116,7 @@ fn each(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// A screen of 80 columns, where names allow it.
-fn told(why: &Value, now: i64, verbose: bool) -> String {
+fn explanation(why: &Value, now: i64, verbose: bool) -> String {
     let mut out = format!("{}: {}\n", text(&why["JobID"]), text(&why["Summary"]));
     each(&why["Groups"]).for_each(|g| group(&mut out, g, verbose));
     scores(&mut out, "The best nodes when it was placed", &why["PlacedBy"], verbose);
@@ -270,7 +270,7 @@ By itself would help:
 When     What        ID        Why
 30s ago  evaluation  12345678  job-register
 ";
-        let shown = told(&why, 90_000_000_000, false);
+        let shown = explanation(&why, 90_000_000_000, false);
         assert_eq!(shown, expected);
         assert!(shown.lines().all(|l| l.len() <= 80));
     }

@@ -45,22 +45,22 @@ pub struct KeeperStopCommand {
 impl CliCommand for KeeperRunCommand {
     fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
         let data_dir = PathBuf::from(self.data_dir);
-        told(keeper::run(KeeperOptions { data_dir, dev_fd: self.dev_fd, listen_fd: self.listen_fd }))
+        exit_code(keeper::run(KeeperOptions { data_dir, dev_fd: self.dev_fd, listen_fd: self.listen_fd }))
     }
 }
 
 impl CliCommand for KeeperStatusCommand {
     fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
-        told(keeper_cli::status(Path::new(&self.data_dir)))
+        exit_code(keeper_cli::status(Path::new(&self.data_dir)))
     }
 }
 
 impl CliCommand for KeeperStopCommand {
     fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
-        told(keeper_cli::stop(Path::new(&self.data_dir)))
+        exit_code(keeper_cli::stop(Path::new(&self.data_dir)))
     }
 }
 
-fn told(result: Result<(), String>) -> CommandResult<ExitCode> {
+fn exit_code(result: Result<(), String>) -> CommandResult<ExitCode> {
     result.map(|()| ExitCode::SUCCESS).map_err(CommandError::new)
 }

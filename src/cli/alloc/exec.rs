@@ -127,9 +127,9 @@ impl Ends<'_> {
         let (queue, queued) = async_channel::bounded(QUEUED);
         let ours = or(
             send_all(&mut to, &queued),
-            or(self.listen(&queue), or(beat(&queue), resize(self.manner.tty, &queue))),
+            or(self.listen(&queue), or(send_heartbeats(&queue), resize(self.manner.tty, &queue))),
         );
-        or(self.show(&mut from), ours).await
+        or(self.print_output(&mut from), ours).await
     }
 
     /// Ends with the escape sequence.
@@ -143,18 +143,18 @@ impl Ends<'_> {
             open = n > 0;
             let typed = escape.take(&chunk[..n]);
             if !typed.bytes.is_empty() {
-                say(queue, json!({"stdin": {"data": STANDARD.encode(&typed.bytes)}})).await;
+                send(queue, json!({"stdin": {"data": STANDARD.encode(&typed.bytes)}})).await;
             }
             if typed.out {
                 return Err(CommandError::new("The session was left"));
             }
         }
-        say(queue, json!({"stdin": {"close": true}})).await;
+        send(queue, json!({"stdin": {"close": true}})).await;
         std::future::pending().await
     }
 
     /// Until the command has ended.
-    async fn show(&self, from: &mut WebSocketReceiver<TcpStream>) -> CommandResult<i32> {
+    async fn print_output(&self, from: &mut WebSocketReceiver<TcpStream>) -> CommandResult<i32> {
         loop {
             let text = match from.next().await {
                 Some(Ok(Message::Text(text))) => text,
@@ -211,7 +211,7 @@ impl Data {
     }
 }
 
-async fn say(queue: &Sender<String>, what: serde_json::Value) {
+async fn send(queue: &Sender<String>, what: serde_json::Value) {
     // nobody sends any more when the session is over
     let _over = queue.send(what.to_string()).await;
 }
@@ -226,10 +226,10 @@ async fn send_all(to: &mut WebSocketSender<TcpStream>, queued: &Receiver<String>
     std::future::pending().await
 }
 
-async fn beat(queue: &Sender<String>) -> CommandResult<i32> {
+async fn send_heartbeats(queue: &Sender<String>) -> CommandResult<i32> {
     loop {
         Timer::after(HEARTBEAT).await;
-        say(queue, json!({})).await;
+        send(queue, json!({})).await;
     }
 }
 
@@ -240,7 +240,7 @@ async fn resize(tty: bool, queue: &Sender<String>) -> CommandResult<i32> {
     let mut changes = async_signal::Signals::new([async_signal::Signal::Winch])?;
     loop {
         if let Some((height, width)) = terminal::size() {
-            say(queue, json!({"tty_size": {"height": height, "width": width}})).await;
+            send(queue, json!({"tty_size": {"height": height, "width": width}})).await;
         }
         changes.next().await;
     }

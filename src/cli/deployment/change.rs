@@ -136,7 +136,7 @@ impl CliCommand for DeploymentFailCommand {
             session.out.line(&format!("Job has been reverted to version {version}"))?;
         }
         // the failed deployment is not monitored: failing it was the request
-        match told(session, &answer.eval_id, self.detach)? {
+        match nothing_to_monitor(session, &answer.eval_id, self.detach)? {
             true => Ok(ExitCode::SUCCESS),
             false => Ok(monitor::follow(session, &answer.eval_id, self.verbose)?.into()),
         }
@@ -183,7 +183,7 @@ fn step(session: &Session, verb: &str, id: &str, body: Value) -> CommandResult<D
 }
 
 /// Whether there is nothing to monitor. When detached, prints the evaluation's id.
-fn told(session: &Session, eval_id: &str, detach: bool) -> CommandResult<bool> {
+fn nothing_to_monitor(session: &Session, eval_id: &str, detach: bool) -> CommandResult<bool> {
     if detach && !eval_id.is_empty() {
         session.out.line(&format!("Evaluation ID: {eval_id}"))?;
     }
@@ -197,7 +197,7 @@ pub fn follow_change(
     detach: bool,
     verbose: bool,
 ) -> CommandResult<ExitCode> {
-    match told(session, eval_id, detach)? {
+    match nothing_to_monitor(session, eval_id, detach)? {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(follow_both(session, eval_id, verbose)?.into()),
     }

@@ -39,7 +39,7 @@ impl CliCommand for EvalDeleteCommand {
             (Some(prefix), _) => json!({"EvalIDs": [session.eval_id(prefix)?]}),
             (None, filter) => {
                 let filter = filter.as_deref().unwrap_or_default();
-                if !self.yes && !self.agreed(session, filter)? {
+                if !self.yes && !self.confirmed(session, filter)? {
                     session.out.line("Cancelling eval deletion")?;
                     return Ok(ExitCode::SUCCESS);
                 }
@@ -57,7 +57,7 @@ impl CliCommand for EvalDeleteCommand {
 }
 
 impl EvalDeleteCommand {
-    fn agreed(&self, session: &Session, filter: &str) -> CommandResult<bool> {
+    fn confirmed(&self, session: &Session, filter: &str) -> CommandResult<bool> {
         let query = [("filter", filter), ("namespace", "*")];
         let answer = session.client.get_value("/v1/evaluations/count", &query)?;
         let count = answer["Count"].as_u64().unwrap_or(0);

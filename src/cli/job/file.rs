@@ -39,7 +39,7 @@ pub fn read(path: &str, options: &JobFileOptions) -> CommandResult<JobFile> {
             "not supported yet: job files from a URL ({path}); download it first"
         )));
     }
-    let text = text_of(path)?;
+    let text = read_text(path)?;
     if options.json { from_json(path, text, options) } else { from_hcl(path, text, options) }
 }
 
@@ -98,7 +98,7 @@ fn variables(options: &JobFileOptions) -> CommandResult<jobspec::Vars> {
     };
     let flags: CommandResult<Vec<_>> = options.vars.iter().map(split).collect();
     let files: CommandResult<Vec<_>> =
-        options.var_files.iter().map(|p| Ok((p.clone(), text_of(p)?))).collect();
+        options.var_files.iter().map(|p| Ok((p.clone(), read_text(p)?))).collect();
     Ok(jobspec::Vars {
         env: environment(),
         files: files?,
@@ -131,7 +131,7 @@ fn seed() -> u64 {
 }
 
 /// A flag and its value as they are typed, with a blank after them.
-pub fn spelled(flag: &str, value: &str) -> String {
+pub fn flag_with_value(flag: &str, value: &str) -> String {
     format!("-{flag}={} ", shell_word(value))
 }
 
@@ -145,7 +145,7 @@ pub fn shell_word(text: &str) -> String {
 }
 
 /// A whole file; `-` is standard input.
-pub fn text_of(path: &str) -> CommandResult<String> {
+pub fn read_text(path: &str) -> CommandResult<String> {
     let fail = |e: std::io::Error| CommandError::new(format!("Error reading {path}: {}", os_error(&e)));
     let mut text = String::new();
     if path == "-" {

@@ -4,7 +4,7 @@
 
 use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
-use crate::job::file::text_of;
+use crate::job::file::read_text;
 use crate::session::Session;
 use agent::config::files::os_error;
 use argh::{ArgsInfo, FromArgs};
@@ -64,7 +64,7 @@ impl CliCommand for FmtCommand {
 impl FmtCommand {
     /// False: it is no HCL or, with `-check`, not laid out canonically.
     fn standard_input(&self, session: &Session) -> CommandResult<bool> {
-        let text = text_of("-")?;
+        let text = read_text("-")?;
         let Some(canonical) = laid_out(session, "<stdin>", &text) else { return Ok(false) };
         if self.check {
             return Ok(canonical == text);
@@ -75,7 +75,7 @@ impl FmtCommand {
 
     fn one(&self, session: &Session, path: &Path) -> CommandResult<bool> {
         let name = path.to_string_lossy();
-        let text = text_of(&name)?;
+        let text = read_text(&name)?;
         let Some(canonical) = laid_out(session, &name, &text) else { return Ok(false) };
         if canonical == text {
             return Ok(true);

@@ -154,7 +154,7 @@ impl JobPlanCommand {
         let index = answer.job_modify_index;
         out.title(&format!("Job Modify Index: {index}"))?;
         out.line("To submit the job with version verification run:\n")?;
-        out.line(&format!("drover job run -check-index {index} {}\n", self.spelled(file)))?;
+        out.line(&format!("drover job run -check-index {index} {}\n", self.flag_with_value(file)))?;
         out.line(
             "With -check-index the job is only run if it is still as this plan saw it. If its index has\n\
              moved, somebody changed the job meanwhile: plan again.",
@@ -174,10 +174,10 @@ impl JobPlanCommand {
     }
 
     /// The same file with the same variables.
-    fn spelled(&self, file: &str) -> String {
+    fn flag_with_value(&self, file: &str) -> String {
         let json = if self.json { "-json ".to_string() } else { String::new() };
-        let vars = self.var.iter().map(|v| job::file::spelled("var", v));
-        let files = self.var_file.iter().map(|v| job::file::spelled("var-file", v));
+        let vars = self.var.iter().map(|v| job::file::flag_with_value("var", v));
+        let files = self.var_file.iter().map(|v| job::file::flag_with_value("var-file", v));
         format!("{json}{}{file}", vars.chain(files).collect::<String>())
     }
 }

@@ -3,7 +3,7 @@
 use crate::CliCommand;
 use crate::deployment::change::follow_both;
 use crate::error::{CommandError, CommandResult};
-use crate::job::inspect::{kept, versions};
+use crate::job::inspect::{submission, versions};
 use crate::job::run::{register, registered, warn};
 use crate::job::stop::each;
 use crate::session::{Session, namespace_query};
@@ -45,7 +45,7 @@ impl JobStartCommand {
         }
         job["Stop"] = json!(false);
         let request = json!({
-            "Job": job, "Submission": text_of(session, &stub, &job, &versions)?,
+            "Job": job, "Submission": submission_text(session, &stub, &job, &versions)?,
             "EnforceIndex": true, "JobModifyIndex": job["JobModifyIndex"],
         });
         let answer = register(session, &namespace_query(&stub), &request)?;
@@ -59,10 +59,15 @@ impl JobStartCommand {
 }
 
 /// The text that this very job was made from, if one of its older versions has it.
-fn text_of(session: &Session, stub: &JobStub, job: &Value, older: &[Value]) -> CommandResult<Option<Value>> {
+fn submission_text(
+    session: &Session,
+    stub: &JobStub,
+    job: &Value,
+    older: &[Value],
+) -> CommandResult<Option<Value>> {
     let wanted = comparable_spec(job);
     for version in older.iter().filter(|version| comparable_spec(version) == wanted) {
-        if let Some(kept) = kept(session, stub, version["Version"].as_u64().unwrap_or(0))? {
+        if let Some(kept) = submission(session, stub, version["Version"].as_u64().unwrap_or(0))? {
             let members = ["Source", "Format", "VariableFlags", "Variables"];
             return Ok(Some(members.iter().map(|name| (name.to_string(), kept[*name].clone())).collect()));
         }

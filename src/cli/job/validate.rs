@@ -54,7 +54,7 @@ impl CliCommand for JobValidateCommand {
             Ok(answer) => decode(&answer)?,
             Err(RequestError::Failed(why)) => {
                 session.out.warning(&format!("Only the file is checked: {why}"));
-                alone(&file.job)
+                validate_locally(&file.job)
             }
             Err(refused) => return Err(refused.into()),
         };
@@ -69,7 +69,7 @@ impl CliCommand for JobValidateCommand {
 }
 
 /// What a server would say of the job by itself, with the limits of a server that is not configured otherwise.
-fn alone(job: &Value) -> ValidateAnswer {
+fn validate_locally(job: &Value) -> ValidateAnswer {
     match jobspec::read_job(job) {
         Err(jobspec::RefusedJob::Malformed(error)) => ValidateAnswer { error, ..ValidateAnswer::default() },
         Err(jobspec::RefusedJob::Invalid(errors) | jobspec::RefusedJob::NotSupported(errors)) => {

@@ -2,7 +2,7 @@
 
 use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
-use crate::job::file::text_of;
+use crate::job::file::read_text;
 use crate::operator;
 use crate::operator::object_file::ObjectKind;
 use crate::session::{Session, argument, path};
@@ -50,7 +50,7 @@ pub struct NodePoolInitCommand {
 impl CliCommand for NodePoolApplyCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let input = argument(&self.input, "path")?;
-        let body = operator::object_file::read(ObjectKind::NodePool, input, &text_of(input)?, self.json)?;
+        let body = operator::object_file::read(ObjectKind::NodePool, input, &read_text(input)?, self.json)?;
         let name = body.get("Name").and_then(Value::as_str).unwrap_or_default().to_string();
         let _empty: Value = session.client.put("/v1/node/pools", &[], &body)?;
         session.out.line(&format!("Successfully applied node pool {name:?}!"))?;

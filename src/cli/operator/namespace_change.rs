@@ -2,7 +2,7 @@
 
 use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
-use crate::job::file::text_of;
+use crate::job::file::read_text;
 use crate::operator;
 use crate::operator::object_file::ObjectKind;
 use crate::session::{Session, argument, path};
@@ -62,7 +62,7 @@ impl NamespaceApplyCommand {
         if self.description.is_some() {
             return Err(CommandError::usage("-description has no meaning with a file: say it there"));
         }
-        operator::object_file::read(ObjectKind::Namespace, input, &text_of(input)?, self.json)
+        operator::object_file::read(ObjectKind::Namespace, input, &read_text(input)?, self.json)
     }
 
     fn changed(&self, session: &Session, name: &str) -> CommandResult<Value> {
