@@ -1,4 +1,4 @@
-//! What an agent is, as values: what stays the same while it runs, and what its node says of itself.
+//! The agent as values: its fixed settings, and the reports of its node.
 //!
 //! Refuses to know: where these values come from, and how they are shown. They are handed in, whole, by whoever runs the agent.
 
@@ -41,7 +41,7 @@ pub struct AgentInfo {
     pub telemetry: Telemetry,
     /// Events are neither kept nor streamed.
     pub no_events: bool,
-    /// Paths that tell more than an operator may want to show are open.
+    /// `enable_debug`: routes that show the machine are open.
     pub enable_debug: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct Telemetry {
     pub filter: PrefixFilter,
 }
 
-/// What this agent's node says of itself at present.
+/// The latest report of this agent's node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientReport {
     pub node_id: NodeId,

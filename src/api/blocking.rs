@@ -1,6 +1,6 @@
 //! The rules of blocking queries, and the headers that tell a reader where it stands (http-api.md 0.6, server.md 5).
 //!
-//! Refuses to know: who sleeps and is woken; `watch` keeps that.
+//! Refuses to know: who waits; `watch` keeps that.
 
 use crate::query::MAX_WAIT;
 use crate::response::Response;
@@ -38,7 +38,7 @@ pub fn wait(call: &Call<'_>, index: u64, keys: Vec<WatchKey>, seen: u64) -> Opti
     (call.ctx.now < until).then_some(Wait { keys, seen, wake_at: until, state })
 }
 
-/// An empty list that stays empty: who waits for a change waits to the end.
+/// An empty list that never changes: a blocking query waits to its end.
 pub fn empty_list(call: &Call<'_>, index: u64) -> Result<RouteOutcome, Response> {
     let none: [(); 0] = [];
     answer(call, index, vec![], index, || Ok(Response::json(&none, call.query.pretty)))

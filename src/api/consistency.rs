@@ -1,6 +1,6 @@
-//! Which server may answer a request, and what has to be known before it does (server.md 5.2).
+//! Which server may answer a request, and what must be confirmed first (server.md 5.2).
 //!
-//! Refuses to know: how a leader is reached, and how it is found out what a read has to see.
+//! Refuses to know: how a leader is reached, and how a read index is confirmed.
 
 use crate::query::Query;
 use crate::response::Response;
@@ -12,7 +12,7 @@ use wire::request::{Refusal, RefusalKind};
 /// How long a request waits for a leader (http-api.md 0.6.5, server.md 5), and how often it looks.
 const LEADER_WAIT: Span = Span::seconds(5);
 const LEADER_POLL_INTERVAL: Span = Span::millis(100);
-/// The sentence for want of a leader.
+/// The refusal when there is no leader.
 pub const NO_LEADER: &str = "No cluster leader";
 
 /// What comes before the answer. `None`: this server may give it.

@@ -1,11 +1,11 @@
-//! Which requests a web page of another origin may make, and how a browser is told (http-api.md 0.1.9).
+//! CORS: which requests a web page of another origin may make (http-api.md 0.1.9).
 //!
-//! Any origin may read what a node tells of its tasks, and read and write variables: callers are told apart by what they
-//! send with each request, never by something that a browser adds by itself.
+//! Any origin may read the client routes, and read and write variables: callers authenticate with what they send in each
+//! request, never with something that a browser adds by itself.
 
 use super::response::Response;
 
-/// What a browser says of a request, or of one that it would like to make.
+/// The CORS headers of a request or a preflight.
 pub struct CorsRequest<'a> {
     /// Not decoded.
     pub path: &'a str,
@@ -18,7 +18,7 @@ pub struct CorsRequest<'a> {
 const READ: &[&str] = &["HEAD", "GET"];
 const WRITE: &[&str] = &["HEAD", "GET", "PUT", "DELETE"];
 
-/// Beginnings of paths, and what a page of another origin may do there.
+/// Path prefixes, and the methods allowed to other origins.
 const OPEN: &[(&str, &[&str])] = &[
     ("/v1/client/fs/", READ),
     ("/v1/client/allocation/", READ),
@@ -28,7 +28,7 @@ const OPEN: &[(&str, &[&str])] = &[
     ("/v1/var/", WRITE),
 ];
 
-/// Headers for the answer, and the whole answer to a request that only asks whether another one is allowed.
+/// Headers for the answer, and the whole answer to a preflight.
 pub fn answer(asked: &CorsRequest<'_>) -> (Vec<(&'static str, String)>, Option<Response>) {
     let Some((_, methods)) = OPEN.iter().find(|(beginning, _)| asked.path.starts_with(beginning)) else {
         return (vec![], None);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_origins_read_what_nodes_tell() {
+    fn other_origins_may_read_client_routes() {
         let page = Some("http://a.example");
         for path in [
             "/v1/client/fs/logs/x",
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_may_do_it_is_told_before() {
+    fn preflight_requests_are_answered() {
         for (path, wanted, allowed) in [
             ("/v1/client/fs/cat/x", "GET", true),
             ("/v1/client/allocation/x/restart", "PUT", false),

@@ -1,12 +1,12 @@
 //! `agent/host`: the agent's machine as an operator may see it, if `enable_debug` is set (http-api.md 8.5).
 //!
-//! Refuses to know: how the machine is looked at. Invariant: what smells of a secret in the environment does not leave.
+//! Refuses to know: how the machine is read. Invariant: environment variables that may hold a secret are redacted.
 
 use crate::response::Response;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The machine, as whoever can look at it saw it.
+/// The machine's data, as `io` read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HostData {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_stay() {
+    fn secrets_in_the_environment_are_hidden() {
         for (name, secret) in [
             ("NOMAD_TOKEN", true),
             ("aws_secret_access_key", true),

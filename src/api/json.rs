@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused_and_deep_nesting_ends_early() {
+    fn non_objects_and_deep_nesting_are_refused() {
         for body in ["", "[]", "1", "{", "nul"] {
             assert_eq!(object(body.as_bytes()).unwrap_err().status, 400, "{body}");
         }

@@ -54,7 +54,7 @@ use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::status::ServerStatus;
 use wire::why::Subject;
 
-/// What is known at present, as values.
+/// What routing may read, as values.
 pub struct RequestContext<'a> {
     pub reader: &'a Reader,
     pub status: &'a ServerStatus,
@@ -69,16 +69,16 @@ pub struct RequestContext<'a> {
     pub seed: u64,
 }
 
-/// What shall happen with a request.
+/// The outcome of routing a request.
 pub enum RouteOutcome {
     Respond(Response),
     /// A write: give it to the servers, and their answer to `WriteResponder::response`.
     Write(WriteRequest, WriteResponder),
-    /// Something to be found out, without writing: give it to the scheduler, and what it says to `JobPlanResponder::response`.
+    /// A job plan, which writes nothing: give it to the scheduler, and its result to `JobPlanResponder::response`.
     PlanJob(JobPlanRequest, JobPlanResponder),
-    /// Why something is as it is: to be found out in the same way.
+    /// A `why` question, for the scheduler in the same way.
     Explain(Subject, WhyResponder),
-    /// Nothing to tell yet: ask again, with `state`, once a key changed past `seen` or `wake_at` has come.
+    /// A blocking query without an answer yet: route again, with `state`, once a key changed past `seen` or `wake_at` has come.
     Wait(Wait),
     /// Another server is to answer: give the request to the leader. If nobody leads, wait and ask again.
     Forward(Wait),
@@ -87,9 +87,9 @@ pub enum RouteOutcome {
     ConfirmRead(Wait),
     /// A stream of events.
     Events(Subscription),
-    /// To be completed by what the machine says.
+    /// Metrics, to be completed with the machine's figures.
     Metrics(Box<MetricsReport>),
-    /// The same, of the machine alone.
+    /// `agent/host`, which needs the machine's figures.
     Host(HostRequest),
     /// The agent's own log.
     Monitor(MonitorRequest),
@@ -100,7 +100,7 @@ pub enum RouteOutcome {
 }
 
 impl RouteOutcome {
-    /// There is no end that the length of an answer could be told of.
+    /// A stream has no length to send.
     fn is_stream(&self) -> bool {
         match self {
             RouteOutcome::Events(_) | RouteOutcome::Monitor(_) => true,
@@ -121,12 +121,12 @@ pub struct Wait {
     pub state: WaitState,
 }
 
-/// What a request that waited brings back.
+/// The state that a waiting request carries to its next step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitState {
     /// When a blocking query is answered with what there is.
     query_until: Option<Mono>,
-    /// When a request is refused for want of a leader.
+    /// When a request is refused because there is no leader.
     leader_until: Option<Mono>,
     /// The state holds all that was acknowledged before the request came.
     confirmed: bool,
@@ -151,7 +151,7 @@ enum WriteKind {
         warnings: String,
     },
     Deregistered,
-    /// Nothing is said of it.
+    /// An empty answer.
     Written,
     SchedulerConfigured {
         warnings: String,
@@ -199,7 +199,7 @@ impl WriteResponder {
     }
 }
 
-/// One step of a request. Called again, with the `state` of the `Wait`, when the wait is over.
+/// Routes a request. Called again, with the `state` of the `Wait`, when the wait is over.
 pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> RouteOutcome {
     match step(request, ctx, state) {
         Ok(outcome) if request.method == Method::Head && outcome.is_stream() => {
@@ -210,8 +210,8 @@ pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> R
     }
 }
 
-/// Whether `route` may have to work long on it, so that it is not to be called where other requests wait: a filter is asked
-/// about each object of a list, as JSON, however large the objects are.
+/// Whether routing it may take long, so that it must not run on the thread that serves other requests: a filter is
+/// evaluated on each object of a list, as JSON, however large the objects are.
 pub fn may_take_long(request: &Request) -> bool {
     let filters = |(name, text): &(String, String)| name == "filter" && !text.is_empty();
     request::parameters(request).is_ok_and(|asked| asked.iter().any(filters))

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_filter_leaves_out_is_not_counted() {
+    fn elements_left_out_by_a_filter_are_not_counted() {
         let query = Query::new(vec![("per_page".into(), "2".into())]).unwrap();
         let even = |n: &u64| Ok(n.is_multiple_of(2));
         let page = paginate(numbers(9), &query, Some(&1), |n| *n, u64::to_string, even).unwrap();

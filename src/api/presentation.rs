@@ -1,4 +1,4 @@
-//! How a node's answer is shown to the caller who asked: as JSON, as frames, or as plain bytes (http-api.md 3.0.1,
+//! How a node's answer is shown to the caller: as JSON, as frames, or as plain bytes (http-api.md 3.0.1,
 //! http-api.md 3.2.1).
 //!
 //! Refuses to know: what was asked of the node.
@@ -26,7 +26,7 @@ pub enum Form {
     Text,
     /// A websocket, in both ways.
     Session,
-    /// That it is done is all there is to say.
+    /// An empty success.
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! The parameters that every route shares: whom they concern, which page, how long to wait.
+//! The query parameters that every route shares: region, namespace, pagination, filter, blocking and staleness.
 //!
 //! Errors are the sentences that clients of the API know (http-api.md 0.4 to 0.6).
 //!
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// How long a blocking query is held when it does not say, and at most.
 pub const MAX_WAIT: Span = Span::seconds(300);
 
-/// In the words by which command-line tools know a server that cannot take their filter, and go on without one
+/// The words by which command-line tools recognise a server without filters, and go on without one
 /// (http-api.md 1.3.1).
 const BAD_FILTER: &str = "failed to create result paginator: failed to read filter expression";
 
@@ -29,7 +29,7 @@ pub struct Query {
     pub per_page: usize,
     pub next_token: String,
     pub reverse: bool,
-    /// What the elements of a list are chosen by.
+    /// The `filter` of a list.
     pub filter: Option<Filter>,
     /// Above 0: answer once the result's index is greater.
     pub index: u64,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_told_in_known_sentences() {
+    fn bad_parameters_are_refused_in_known_sentences() {
         for (text, error) in [
             ("index=x", "400 Invalid index"),
             ("index=-1", "400 Invalid index"),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn good_values_arrive() {
+    fn good_parameters_are_parsed() {
         let q =
             query("index=7&wait=2000ms&stale&pretty&namespace=*&prefix=ab&per_page=3&reverse=true").unwrap();
         assert_eq!((q.index, q.wait, q.stale, q.pretty), (7, Some(Span::seconds(2)), true, true));

@@ -1,5 +1,5 @@
-//! Takes paths and queries of requests apart, safely: percent-encoding is undone once, what is no UTF-8 or holds a NUL is
-//! refused, and the number of parameters is bounded.
+//! Parses paths and queries of requests: percent-encoding is decoded once, invalid UTF-8 and NUL are refused, and the
+//! number of parameters is bounded.
 //!
 //! Refuses to know: routes and their meaning.
 
@@ -13,7 +13,7 @@ pub const MAX_TARGET_BYTES: usize = 16 << 10;
 /// How many parameters a query may have.
 pub const MAX_PARAMETERS: usize = 128;
 
-/// Why a path or query could not be taken apart.
+/// Why a path or query was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadTarget {
     TooLong,

@@ -1,4 +1,4 @@
-//! An answer as a value, and how refusals become statuses.
+//! Responses as values, and the status of each refusal.
 //!
 //! Refuses to know: who asked.
 
@@ -16,7 +16,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// How long a caller whose request was not taken shall wait, in seconds.
+/// `Retry-After`, in seconds.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
 impl Response {
@@ -86,7 +86,7 @@ fn encode<T: Serialize>(value: &T, pretty: bool) -> Result<Vec<u8>, serde_json::
     Ok(out)
 }
 
-/// What has no status of its own is a 500 with its sentence (http-api.md 0.3.2, server.md 1).
+/// Other refusals are a 500 with their sentence (http-api.md 0.3.2, server.md 1).
 impl From<Refusal> for Response {
     fn from(refusal: Refusal) -> Response {
         let status = match refusal.kind {

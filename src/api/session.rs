@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_say_what_goes_in() {
+    fn exec_input_messages_are_parsed() {
         for (message, said) in [
             ("{}", Ok(vec![])),
             (r#"{"stdin":{"data":"aGk="}}"#, Ok(vec![SessionInput::Stdin(b"hi".to_vec())])),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_see_what_comes_out() {
+    fn exec_output_messages_are_written() {
         for (said, message) in [
             (SessionOutput::Stdout(b"hi".to_vec()), Ok(r#"{"stdout":{"data":"aGk="}}"#)),
             (SessionOutput::Stderr(b"hi".to_vec()), Ok(r#"{"stderr":{"data":"aGk="}}"#)),

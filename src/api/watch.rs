@@ -1,5 +1,5 @@
-//! Who waits for what: a blocking query names the rows it read, a turn names the rows it changed, and only those who wait
-//! for one of these are woken.
+//! Blocking queries and what wakes them: a query names the rows it read, a turn names the rows it changed, and only the
+//! queries that wait for one of these are woken.
 //!
 //! Refuses to know: requests, sockets and time. Invariants: the number of waiters and of keys per waiter is bounded; a
 //! change between a read and its registration is never missed, because a waiter brings the index that it has seen and
@@ -89,7 +89,7 @@ pub fn keys_of(changes: &[Change]) -> BTreeSet<WatchKey> {
             Change::NodePool => {
                 keys.insert(WatchKey::NodePools);
             }
-            // nobody waits for it
+            // no query reads it
             Change::Scheduler => {}
             Change::Namespace => {
                 keys.insert(WatchKey::Namespaces);
@@ -156,7 +156,7 @@ impl Watchers {
         newer.into_iter().any(|(_, changed)| keys.iter().any(|k| concerns(changed, k)))
     }
 
-    /// The caller no longer waits. Unknown tokens are ignored: it may just have been woken.
+    /// Removes a waiter. Unknown tokens are ignored: it may just have been woken.
     pub fn deregister(&mut self, token: WatchToken) {
         let Some(waiter) = self.waiters.remove(&token) else { return };
         for key in waiter.keys {
@@ -169,7 +169,7 @@ impl Watchers {
         }
     }
 
-    /// After a turn: `index` is the state's index that readers now see. Answers whom to wake; they wait no more.
+    /// After a turn: `index` is the state's index that readers now see. Returns the waiters to wake, and removes them.
     pub fn notify(&mut self, index: u64, keys: BTreeSet<WatchKey>) -> Vec<WatchToken> {
         let mut woken = BTreeSet::new();
         let prefixes = WatchKey::JobPrefix { namespace: None, prefix: String::new() };

@@ -7,15 +7,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// What can be read of an answer.
-pub trait Shape: DeserializeOwned + Default {}
+pub trait ResponseBody: DeserializeOwned + Default {}
 
-impl<T: DeserializeOwned + Default> Shape for T {}
+impl<T: DeserializeOwned + Default> ResponseBody for T {}
 
 /// The answer has another shape than expected, in a sentence.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ShapeMismatch(pub String);
 
-pub fn read<T: Shape>(value: &Value) -> Result<T, ShapeMismatch> {
+pub fn read<T: ResponseBody>(value: &Value) -> Result<T, ShapeMismatch> {
     T::deserialize(without_nulls(value)).map_err(|e| ShapeMismatch(e.to_string()))
 }
 

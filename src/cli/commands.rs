@@ -2,11 +2,11 @@
 
 mod completion;
 
-use crate::{Ready, Run};
+use crate::{CliCommand, Ready};
 use crate::{agent, alloc, deployment, eval, job, node, operator, status, version, why};
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
 
-pub struct Command {
+pub struct CommandSpec {
     pub name: &'static str,
     pub about: &'static str,
     /// It asks an agent, and so takes the global flags.
@@ -21,121 +21,98 @@ pub struct Command {
     pub parse: fn(&[&str], &[&str]) -> Result<Ready, EarlyExit>,
 }
 
-pub static COMMANDS: &[Command] = &[
-    local::<agent::run::Agent>("agent", "run an agent"),
-    networked::<job::run::JobRun>("job run", "run or update a job"),
-    Command {
-        failure: job::plan::FAILED,
-        ..networked::<job::plan::JobPlan>("job plan", "show what running a job would change")
-    },
-    networked::<job::status::JobStatus>("job status", "list jobs, or show one"),
-    networked::<job::stop::JobStop>("job stop", "stop jobs"),
-    networked::<job::start::JobStart>("job start", "run stopped jobs again"),
-    networked::<job::inspect::JobInspect>("job inspect", "print a job as JSON or as its file"),
-    networked::<job::inspect::JobHistory>("job history", "list the versions of a job"),
-    networked::<job::revert::JobRevert>("job revert", "bring an older version of a job back"),
-    networked::<job::periodic::JobPeriodicForce>("job periodic force", "launch a periodic job now"),
-    networked::<job::dispatch::JobDispatch>("job dispatch", "run a job with a payload and metadata"),
-    networked::<job::tag::JobTagApply>("job tag apply", "give a version of a job a name"),
-    networked::<job::tag::JobTagUnset>("job tag unset", "take the name of a version back"),
-    networked::<job::scaling::JobScale>("job scale", "give a group another count"),
-    networked::<job::scaling::JobScalingEvents>("job scaling-events", "list how a job was scaled"),
-    networked::<job::scaling::ScalingPolicyList>("scaling policy list", "list scaling policies"),
-    networked::<job::scaling::ScalingPolicyInfo>("scaling policy info", "show a scaling policy"),
-    networked::<job::validate::JobValidate>("job validate", "check a job file without running it"),
-    networked::<job::action::JobAction>("job action", "run what a task's author has prepared beside it"),
-    networked::<job::allocs::JobAllocs>("job allocs", "list the allocations of a job"),
-    networked::<job::allocs::JobEval>("job eval", "let the scheduler look at a job again"),
-    local::<job::init::JobInit>("job init", "write an example of a job file"),
-    networked::<deployment::show::JobDeployments>("job deployments", "list the deployments of a job"),
-    networked::<deployment::change::JobPromote>("job promote", "say that a job's canaries are good"),
-    networked::<deployment::show::DeploymentList>("deployment list", "list deployments"),
-    networked::<deployment::show::DeploymentStatus>("deployment status", "show a deployment"),
-    networked::<deployment::change::DeploymentPromote>("deployment promote", "say that canaries are good"),
-    networked::<deployment::change::DeploymentFail>("deployment fail", "end a deployment as failed"),
-    networked::<deployment::change::DeploymentPause>("deployment pause", "hold a deployment"),
-    networked::<deployment::change::DeploymentResume>("deployment resume", "let a deployment go on"),
-    networked::<deployment::change::DeploymentUnblock>(
-        "deployment unblock",
-        "let a blocked deployment go on",
-    ),
-    networked::<eval::list::EvalList>("eval list", "list evaluations"),
-    networked::<eval::delete::EvalDelete>("eval delete", "delete evaluations while none is handed out"),
-    networked::<why::JobWhy>("job why", "explain where a job finds a place, or why it finds none"),
-    networked::<why::AllocWhy>("alloc why", "explain how an allocation became what it is"),
-    networked::<why::EvalWhy>("eval why", "explain what an evaluation came to"),
-    networked::<eval::status::EvalStatus>("eval status", "show an evaluation"),
-    networked::<alloc::status::AllocStatus>("alloc status", "show an allocation"),
-    networked::<alloc::logs::AllocLogs>("alloc logs", "print the output of a task"),
-    networked::<alloc::fs::AllocFs>("alloc fs", "look at the files of an allocation"),
-    Command {
-        flags_first: true,
-        ..networked::<alloc::exec::AllocExec>("alloc exec", "run a command beside a task")
-    },
-    networked::<alloc::restart::AllocRestart>("alloc restart", "restart the tasks of an allocation"),
-    networked::<alloc::restart::AllocSignal>("alloc signal", "send a signal to tasks"),
-    networked::<alloc::stop::AllocStop>("alloc stop", "stop an allocation and place it anew"),
-    networked::<alloc::checks::AllocChecks>("alloc checks", "show the service checks of an allocation"),
-    networked::<node::status::NodeStatus>("node status", "list nodes, or show one"),
-    networked::<node::drain::NodeDrain>("node drain", "move all work off a node"),
-    networked::<node::eligibility::NodeEligibility>("node eligibility", "let a node take new work, or not"),
-    networked::<operator::namespace_show::NamespaceList>("namespace list", "list namespaces"),
-    networked::<operator::namespace_show::NamespaceStatus>("namespace status", "show a namespace"),
-    networked::<operator::namespace_show::NamespaceInspect>("namespace inspect", "print a namespace as JSON"),
-    networked::<operator::namespace_change::NamespaceApply>(
-        "namespace apply",
-        "create or change a namespace",
-    ),
-    networked::<operator::namespace_change::NamespaceDelete>("namespace delete", "delete a namespace"),
-    networked::<operator::servers::ServerMembers>("server members", "list the servers"),
-    networked::<agent::info::AgentInfo>("agent-info", "show what the agent says of itself"),
-    networked::<agent::info::Monitor>("monitor", "follow the agent's log"),
-    networked::<operator::api::OperatorApi>("operator api", "send a request to the API"),
-    networked::<operator::scheduler_config::GetConfig>(
-        "operator scheduler get-config",
-        "show how the scheduler works",
-    ),
-    networked::<operator::scheduler_config::SetConfig>(
-        "operator scheduler set-config",
-        "tell the scheduler how to work",
-    ),
-    networked::<operator::servers::OperatorMetrics>("operator metrics", "print the agent's metrics"),
-    networked::<operator::servers::RaftListPeers>(
-        "operator raft list-peers",
-        "list the servers in consensus",
-    ),
-    networked::<operator::servers::CollectGarbage>("system gc", "forget at once what has ended"),
-    networked::<operator::servers::ReconcileSummaries>(
-        "system reconcile summaries",
-        "count all jobs' summaries anew",
-    ),
-    networked::<operator::servers::Ui>("ui", "print where the web interface is"),
-    networked::<node::config::NodeConfig>("node config", "list the servers that a node talks to"),
-    networked::<node::meta::NodeMetaRead>("node meta read", "show a node's metadata"),
-    networked::<node::meta::NodeMetaApply>("node meta apply", "set a node's metadata"),
-    networked::<node::pool_show::NodePoolList>("node pool list", "list node pools"),
-    networked::<node::pool_show::NodePoolInfo>("node pool info", "show a node pool"),
-    networked::<node::pool_show::NodePoolNodes>("node pool nodes", "list the nodes of a node pool"),
-    networked::<node::pool_show::NodePoolJobs>("node pool jobs", "list the jobs that choose a node pool"),
-    networked::<node::pool_change::NodePoolApply>("node pool apply", "create or change a node pool"),
-    networked::<node::pool_change::NodePoolDelete>("node pool delete", "delete a node pool"),
-    local::<node::pool_change::NodePoolInit>("node pool init", "write an example of a node pool's file"),
-    networked::<status::Status>("status", "show whatever has this id"),
-    local::<agent::keeper::KeeperRun>("keeper run", "run the parent of all tasks"),
-    local::<agent::keeper::KeeperStatus>("keeper status", "list what the keeper runs"),
-    local::<agent::keeper::KeeperStop>("keeper stop", "stop the keeper and all its tasks"),
-    local::<job::fmt::Fmt>("fmt", "lay out job files canonically"),
-    local::<agent::config_validate::ConfigValidate>("config validate", "check configuration files"),
-    local::<completion::Completion>("completion", "print a shell's completion script"),
-    local::<completion::Complete>("complete", "print what may come next on a command line"),
-    local::<version::Version>("version", "print the version"),
+#[rustfmt::skip]
+pub static COMMANDS: &[CommandSpec] = &[
+    local::<agent::run::AgentCommand>("agent", "run an agent"),
+    networked::<job::run::JobRunCommand>("job run", "run or update a job"),
+    CommandSpec { failure: job::plan::FAILED, ..networked::<job::plan::JobPlanCommand>("job plan", "show what running a job would change") },
+    networked::<job::status::JobStatusCommand>("job status", "list jobs, or show one"),
+    networked::<job::stop::JobStopCommand>("job stop", "stop jobs"),
+    networked::<job::start::JobStartCommand>("job start", "run stopped jobs again"),
+    networked::<job::inspect::JobInspectCommand>("job inspect", "print a job as JSON or as its file"),
+    networked::<job::inspect::JobHistoryCommand>("job history", "list the versions of a job"),
+    networked::<job::revert::JobRevertCommand>("job revert", "revert a job to an older version"),
+    networked::<job::periodic::JobPeriodicForceCommand>("job periodic force", "launch a periodic job now"),
+    networked::<job::dispatch::JobDispatchCommand>("job dispatch", "run a job with a payload and metadata"),
+    networked::<job::tag::JobTagApplyCommand>("job tag apply", "tag a version of a job"),
+    networked::<job::tag::JobTagUnsetCommand>("job tag unset", "remove the tag of a job version"),
+    networked::<job::scaling::JobScaleCommand>("job scale", "change the count of a group"),
+    networked::<job::scaling::JobScalingEventsCommand>("job scaling-events", "list how a job was scaled"),
+    networked::<job::scaling::ScalingPolicyListCommand>("scaling policy list", "list scaling policies"),
+    networked::<job::scaling::ScalingPolicyInfoCommand>("scaling policy info", "show a scaling policy"),
+    networked::<job::validate::JobValidateCommand>("job validate", "check a job file without running it"),
+    networked::<job::action::JobActionCommand>("job action", "run a predefined action of a task"),
+    networked::<job::allocs::JobAllocsCommand>("job allocs", "list the allocations of a job"),
+    networked::<job::allocs::JobEvalCommand>("job eval", "force an evaluation of a job"),
+    local::<job::init::JobInitCommand>("job init", "write an example of a job file"),
+    networked::<deployment::show::JobDeploymentsCommand>("job deployments", "list the deployments of a job"),
+    networked::<deployment::change::JobPromoteCommand>("job promote", "promote a job's canaries"),
+    networked::<deployment::show::DeploymentListCommand>("deployment list", "list deployments"),
+    networked::<deployment::show::DeploymentStatusCommand>("deployment status", "show a deployment"),
+    networked::<deployment::change::DeploymentPromoteCommand>("deployment promote", "promote a deployment's canaries"),
+    networked::<deployment::change::DeploymentFailCommand>("deployment fail", "mark a deployment as failed"),
+    networked::<deployment::change::DeploymentPauseCommand>("deployment pause", "pause a deployment"),
+    networked::<deployment::change::DeploymentResumeCommand>("deployment resume", "resume a paused deployment"),
+    networked::<deployment::change::DeploymentUnblockCommand>("deployment unblock", "unblock a deployment"),
+    networked::<eval::list::EvalListCommand>("eval list", "list evaluations"),
+    networked::<eval::delete::EvalDeleteCommand>("eval delete", "delete evaluations while the broker is paused"),
+    networked::<why::JobWhyCommand>("job why", "explain why a job is placed where it is, or not at all"),
+    networked::<why::AllocWhyCommand>("alloc why", "explain the state of an allocation"),
+    networked::<why::EvalWhyCommand>("eval why", "explain the outcome of an evaluation"),
+    networked::<eval::status::EvalStatusCommand>("eval status", "show an evaluation"),
+    networked::<alloc::status::AllocStatusCommand>("alloc status", "show an allocation"),
+    networked::<alloc::logs::AllocLogsCommand>("alloc logs", "print the output of a task"),
+    networked::<alloc::fs::AllocFsCommand>("alloc fs", "list or print the files of an allocation"),
+    CommandSpec { flags_first: true, ..networked::<alloc::exec::AllocExecCommand>("alloc exec", "run a command in a task's environment") },
+    networked::<alloc::restart::AllocRestartCommand>("alloc restart", "restart the tasks of an allocation"),
+    networked::<alloc::restart::AllocSignalCommand>("alloc signal", "send a signal to tasks"),
+    networked::<alloc::stop::AllocStopCommand>("alloc stop", "stop and reschedule an allocation"),
+    networked::<alloc::checks::AllocChecksCommand>("alloc checks", "show the service checks of an allocation"),
+    networked::<node::status::NodeStatusCommand>("node status", "list nodes, or show one"),
+    networked::<node::drain::NodeDrainCommand>("node drain", "drain a node"),
+    networked::<node::eligibility::NodeEligibilityCommand>("node eligibility", "set whether new work may be placed on a node"),
+    networked::<operator::namespace_show::NamespaceListCommand>("namespace list", "list namespaces"),
+    networked::<operator::namespace_show::NamespaceStatusCommand>("namespace status", "show a namespace"),
+    networked::<operator::namespace_show::NamespaceInspectCommand>("namespace inspect", "print a namespace as JSON"),
+    networked::<operator::namespace_change::NamespaceApplyCommand>("namespace apply", "create or change a namespace"),
+    networked::<operator::namespace_change::NamespaceDeleteCommand>("namespace delete", "delete a namespace"),
+    networked::<operator::servers::ServerMembersCommand>("server members", "list the servers"),
+    networked::<agent::info::AgentInfoCommand>("agent-info", "show status and statistics of the agent"),
+    networked::<agent::info::MonitorCommand>("monitor", "follow the agent's log"),
+    networked::<operator::api::OperatorApiCommand>("operator api", "send a request to the API"),
+    networked::<operator::scheduler_config::GetConfigCommand>("operator scheduler get-config", "show the scheduler configuration"),
+    networked::<operator::scheduler_config::SetConfigCommand>("operator scheduler set-config", "change the scheduler configuration"),
+    networked::<operator::servers::OperatorMetricsCommand>("operator metrics", "print the agent's metrics"),
+    networked::<operator::servers::RaftListPeersCommand>("operator raft list-peers", "list the Raft peers"),
+    networked::<operator::servers::CollectGarbageCommand>("system gc", "run the garbage collector now"),
+    networked::<operator::servers::ReconcileSummariesCommand>("system reconcile summaries", "reconcile the summaries of all jobs"),
+    networked::<operator::servers::UiCommand>("ui", "print the address of the web interface"),
+    networked::<node::config::NodeConfigCommand>("node config", "list the servers of a client node"),
+    networked::<node::meta::NodeMetaReadCommand>("node meta read", "show a node's metadata"),
+    networked::<node::meta::NodeMetaApplyCommand>("node meta apply", "set a node's metadata"),
+    networked::<node::pool_show::NodePoolListCommand>("node pool list", "list node pools"),
+    networked::<node::pool_show::NodePoolInfoCommand>("node pool info", "show a node pool"),
+    networked::<node::pool_show::NodePoolNodesCommand>("node pool nodes", "list the nodes of a node pool"),
+    networked::<node::pool_show::NodePoolJobsCommand>("node pool jobs", "list the jobs of a node pool"),
+    networked::<node::pool_change::NodePoolApplyCommand>("node pool apply", "create or change a node pool"),
+    networked::<node::pool_change::NodePoolDeleteCommand>("node pool delete", "delete a node pool"),
+    local::<node::pool_change::NodePoolInitCommand>("node pool init", "write an example of a node pool's file"),
+    networked::<status::StatusCommand>("status", "show the object with this id or prefix"),
+    local::<agent::keeper::KeeperRunCommand>("keeper run", "run the keeper, the parent process of all tasks"),
+    local::<agent::keeper::KeeperStatusCommand>("keeper status", "list the processes of the keeper"),
+    local::<agent::keeper::KeeperStopCommand>("keeper stop", "stop the keeper and all its tasks"),
+    local::<job::fmt::FmtCommand>("fmt", "format HCL files"),
+    local::<agent::config_validate::ConfigValidateCommand>("config validate", "check configuration files"),
+    local::<completion::CompletionCommand>("completion", "print a shell's completion script"),
+    local::<completion::CompleteCommand>("complete", "print completions of a command line"),
+    local::<version::VersionCommand>("version", "print the version"),
 ];
 
-const fn networked<T: FromArgs + ArgsInfo + Run + 'static>(
+const fn networked<T: FromArgs + ArgsInfo + CliCommand + 'static>(
     name: &'static str,
     about: &'static str,
-) -> Command {
-    Command {
+) -> CommandSpec {
+    CommandSpec {
         name,
         about,
         networked: true,
@@ -146,8 +123,11 @@ const fn networked<T: FromArgs + ArgsInfo + Run + 'static>(
     }
 }
 
-const fn local<T: FromArgs + ArgsInfo + Run + 'static>(name: &'static str, about: &'static str) -> Command {
-    Command {
+const fn local<T: FromArgs + ArgsInfo + CliCommand + 'static>(
+    name: &'static str,
+    about: &'static str,
+) -> CommandSpec {
+    CommandSpec {
         name,
         about,
         networked: false,
@@ -158,7 +138,7 @@ const fn local<T: FromArgs + ArgsInfo + Run + 'static>(name: &'static str, about
     }
 }
 
-fn parse<T: FromArgs + Run + 'static>(name: &[&str], args: &[&str]) -> Result<Ready, EarlyExit> {
+fn parse<T: FromArgs + CliCommand + 'static>(name: &[&str], args: &[&str]) -> Result<Ready, EarlyExit> {
     let parsed = T::from_args(name, args)?;
     Ok(Box::new(move |session| parsed.run(session)))
 }

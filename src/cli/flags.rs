@@ -54,7 +54,7 @@ const AGENT_NOT_BUILT: [&str; 13] = [
 
 /// A command line, sorted out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct SplitArgs {
     pub help: bool,
     /// For argh: long flags with their values, then `--`, then arguments.
     pub args: Vec<String>,
@@ -113,9 +113,9 @@ pub fn split(
     command: &CommandInfoWithArgs,
     networked: bool,
     flags_first: bool,
-) -> Result<Split, FlagError> {
+) -> Result<SplitArgs, FlagError> {
     let globals = if networked { GLOBAL_FLAGS } else { &[] };
-    let mut out = Split::default();
+    let mut out = SplitArgs::default();
     let mut positionals = Vec::new();
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {

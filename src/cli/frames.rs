@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_stream_is_an_error_not_an_end() {
+    fn a_broken_stream_is_an_error() {
         for text in [r#"{"Data":"aGk="}{"Da"#, r#"{"Data":"%%"}"#, "nonsense"] {
             assert!(chunks(text.as_bytes()).any(|c| c.is_err()), "{text}");
         }

@@ -1,8 +1,8 @@
 //! The HTTP client: one request, one answer, and sentences for what can go wrong on the way.
 
-use crate::answer::{self, Shape};
+use crate::answer::{self, ResponseBody};
 use crate::error::{CommandError, CommandResult};
-use crate::settings::Settings;
+use crate::settings::CliSettings;
 use async_tungstenite::WebSocketStream;
 use async_tungstenite::tungstenite::Error as WebSocketError;
 use async_tungstenite::tungstenite::handshake::client::generate_key;
@@ -65,10 +65,10 @@ pub struct RawAnswer {
     pub body: Box<dyn Read>,
 }
 
-pub type Query<'a> = &'a [(&'a str, &'a str)];
+pub type QueryPairs<'a> = &'a [(&'a str, &'a str)];
 
 impl HttpClient {
-    pub fn new(settings: &Settings) -> HttpClient {
+    pub fn new(settings: &CliSettings) -> HttpClient {
         // an agent is asked directly, whatever the environment says of proxies
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -108,47 +108,47 @@ impl HttpClient {
     }
 
     /// GET, decoded. Members that are null count as absent.
-    pub fn get<T: Shape + Default>(&self, path: &str, query: Query<'_>) -> Result<T, RequestError> {
+    pub fn get<T: ResponseBody>(&self, path: &str, query: QueryPairs<'_>) -> Result<T, RequestError> {
         self.get_value(path, query).and_then(|value| typed(&value))
     }
 
-    pub fn get_value(&self, path: &str, query: Query<'_>) -> Result<Value, RequestError> {
+    pub fn get_value(&self, path: &str, query: QueryPairs<'_>) -> Result<Value, RequestError> {
         self.send("GET", path, query, None)
     }
 
     /// A page of a list, and the token of the next one: empty when there is none.
-    pub fn get_page(&self, path: &str, query: Query<'_>) -> Result<(Value, String), RequestError> {
+    pub fn get_page(&self, path: &str, query: QueryPairs<'_>) -> Result<(Value, String), RequestError> {
         let answer = self.ask("GET", path, query, None)?;
         let next = header(&answer, "X-Nomad-NextToken").unwrap_or_default().to_string();
         Ok((self.whole(answer)?, next))
     }
 
     /// What is there, and the index of its last change.
-    pub fn get_indexed(&self, path: &str, query: Query<'_>) -> Result<(Value, u64), RequestError> {
+    pub fn get_indexed(&self, path: &str, query: QueryPairs<'_>) -> Result<(Value, u64), RequestError> {
         let answer = self.ask("GET", path, query, None)?;
         let index = header(&answer, "X-Nomad-Index").and_then(|index| index.parse().ok());
         Ok((self.whole(answer)?, index.unwrap_or(0)))
     }
 
-    pub fn put<T: Shape + Default>(
+    pub fn put<T: ResponseBody>(
         &self,
         path: &str,
-        query: Query<'_>,
+        query: QueryPairs<'_>,
         body: &Value,
     ) -> Result<T, RequestError> {
         self.send("PUT", path, query, Some(body)).and_then(|value| typed(&value))
     }
 
-    pub fn post<T: Shape + Default>(
+    pub fn post<T: ResponseBody>(
         &self,
         path: &str,
-        query: Query<'_>,
+        query: QueryPairs<'_>,
         body: &Value,
     ) -> Result<T, RequestError> {
         self.send("POST", path, query, Some(body)).and_then(|value| typed(&value))
     }
 
-    pub fn delete<T: Shape + Default>(&self, path: &str, query: Query<'_>) -> Result<T, RequestError> {
+    pub fn delete<T: ResponseBody>(&self, path: &str, query: QueryPairs<'_>) -> Result<T, RequestError> {
         self.send("DELETE", path, query, None).and_then(|value| typed(&value))
     }
 
@@ -158,7 +158,11 @@ impl HttpClient {
     }
 
     /// An answer that goes on for as long as there is something to say.
-    pub fn stream(&self, path: &str, query: Query<'_>) -> Result<impl Read + Send + use<>, RequestError> {
+    pub fn stream(
+        &self,
+        path: &str,
+        query: QueryPairs<'_>,
+    ) -> Result<impl Read + Send + use<>, RequestError> {
         let answer = self.run(self.request("GET", path, query).body(()), Wait::Piece)?;
         Ok(checked(answer)?.into_body().into_reader())
     }
@@ -207,7 +211,7 @@ impl HttpClient {
     pub fn websocket(
         &self,
         path: &str,
-        query: Query<'_>,
+        query: QueryPairs<'_>,
     ) -> Result<WebSocketStream<TcpStream>, RequestError> {
         let request = self.request("GET", path, query).body(()).map_err(|e| self.no_answer(&e.into()))?;
         let (mut head, ()) = request.into_parts();
@@ -255,7 +259,7 @@ impl HttpClient {
         &self,
         method: &str,
         path: &str,
-        query: Query<'_>,
+        query: QueryPairs<'_>,
         body: Option<&Value>,
     ) -> Result<Value, RequestError> {
         self.whole(self.ask(method, path, query, body)?)
@@ -265,7 +269,7 @@ impl HttpClient {
         &self,
         method: &str,
         path: &str,
-        query: Query<'_>,
+        query: QueryPairs<'_>,
         body: Option<&Value>,
     ) -> Result<Response<Body>, RequestError> {
         let request = self.request(method, path, query);
@@ -306,7 +310,7 @@ impl HttpClient {
         })
     }
 
-    fn request(&self, method: &str, path: &str, query: Query<'_>) -> Builder {
+    fn request(&self, method: &str, path: &str, query: QueryPairs<'_>) -> Builder {
         let mut uri = format!("{}{path}", self.address);
         let common = [("region", self.region.as_str()), ("namespace", self.namespace.as_str())];
         let said = |name: &str| query.iter().any(|(n, _)| *n == name);
@@ -392,13 +396,13 @@ fn checked(mut answer: Response<Body>) -> Result<Response<Body>, RequestError> {
     Err(RequestError::Status { code, text: String::from_utf8_lossy(&bytes).trim().to_string() })
 }
 
-fn typed<T: Shape + Default>(value: &Value) -> Result<T, RequestError> {
+fn typed<T: ResponseBody>(value: &Value) -> Result<T, RequestError> {
     answer::read(value)
         .map_err(|unlike| failed(format!("The agent's answer has another shape than expected: {}", unlike.0)))
 }
 
 /// Typed again from a value that was fetched for printing.
-pub fn decode<T: Shape + Default>(value: &Value) -> CommandResult<T> {
+pub fn decode<T: ResponseBody>(value: &Value) -> CommandResult<T> {
     Ok(typed(value)?)
 }
 

@@ -27,12 +27,12 @@ mod status;
 mod version;
 mod why;
 
-use commands::{COMMANDS, Command, NOT_SUPPORTED};
+use commands::{COMMANDS, CommandSpec, NOT_SUPPORTED};
 use error::{CommandError, CommandResult};
 use jobspec::nearest::nearest;
-use output::Output;
+use output::Printer;
 use session::Session;
-use settings::Settings;
+use settings::CliSettings;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -41,7 +41,7 @@ const UNKNOWN_COMMAND: u8 = 127;
 const UNKNOWN_SUBCOMMAND: u8 = 1;
 
 /// A parsed command.
-pub trait Run {
+pub trait CliCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode>;
 }
 
@@ -56,7 +56,7 @@ pub enum EarlyEnd {
 
 /// A command that is ready to be run.
 pub struct Prepared {
-    settings: Settings,
+    settings: CliSettings,
     run: Ready,
 }
 
@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
 }
 
 /// The command that is meant, and what is left of the arguments.
-fn choose(args: &[String]) -> Result<(&'static Command, &[String]), EarlyEnd> {
+fn choose(args: &[String]) -> Result<(&'static CommandSpec, &[String]), EarlyEnd> {
     match args.first().map(String::as_str) {
         Some("-h" | "-help" | "--help") => return Err(EarlyEnd::Help(overview(""))),
         Some("-v" | "-version" | "--version") => {
@@ -125,9 +125,9 @@ fn no_command(args: &[String], words: &[&str]) -> EarlyEnd {
 /// The commands of a group (all of them: ""), one a line; empty when there are none.
 fn overview(group: &str) -> String {
     let inside =
-        |c: &&Command| group.is_empty() || c.name.split(' ').next() == Some(group) && c.name != group;
+        |c: &&CommandSpec| group.is_empty() || c.name.split(' ').next() == Some(group) && c.name != group;
     let width = COMMANDS.iter().filter(inside).map(|c| c.name.len()).max().unwrap_or(0);
-    let line = |c: &Command| format!("  {:<width$}  {}\n", c.name, c.about);
+    let line = |c: &CommandSpec| format!("  {:<width$}  {}\n", c.name, c.about);
     let lines: String = COMMANDS.iter().filter(inside).map(line).collect();
     if lines.is_empty() {
         return lines;
@@ -139,7 +139,7 @@ fn overview(group: &str) -> String {
 }
 
 /// Parses `args` as what `command` wants. Only `command.parse` knows the type: what is done here is compiled once.
-fn prepare(command: &Command, args: &[String], env: Env<'_>) -> Result<Prepared, EarlyEnd> {
+fn prepare(command: &CommandSpec, args: &[String], env: Env<'_>) -> Result<Prepared, EarlyEnd> {
     let name = format!("drover {}", command.name);
     let help = || {
         let text = (command.parse)(&[&name], &["--help"]).err().map(|e| e.output).unwrap_or_default();
@@ -158,20 +158,20 @@ fn prepare(command: &Command, args: &[String], env: Env<'_>) -> Result<Prepared,
     };
     let run = (command.parse)(&[&name], &words).map_err(|e| refused(e.output.trim_end()))?;
     let settings =
-        Settings::new(&split.globals, env).map_err(|text| EarlyEnd::Wrong(text, command.failure))?;
+        CliSettings::new(&split.globals, env).map_err(|text| EarlyEnd::Wrong(text, command.failure))?;
     Ok(Prepared { settings, run })
 }
 
-fn more_help(command: &Command) -> String {
+fn more_help(command: &CommandSpec) -> String {
     format!("For additional help try \"drover {} -h\"", command.name)
 }
 
-fn finish(command: &Command, settings: &Settings, outcome: CommandResult<ExitCode>) -> ExitCode {
+fn finish(command: &CommandSpec, settings: &CliSettings, outcome: CommandResult<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(CommandError::OutputClosed) => ExitCode::SUCCESS,
         Err(CommandError::Message { text, hint }) => {
-            let out = Output::new(settings);
+            let out = Printer::new(settings);
             out.error(&text);
             if hint {
                 out.stderr_line(&more_help(command));
@@ -181,7 +181,7 @@ fn finish(command: &Command, settings: &Settings, outcome: CommandResult<ExitCod
     }
 }
 
-/// A reader that went away wants to hear no more.
+/// A closed pipe needs no message.
 fn print_early_end(end: &EarlyEnd) -> ExitCode {
     match end {
         EarlyEnd::Help(text) => {

@@ -1,9 +1,9 @@
-//! Writing to a terminal, a pipe or a file: colours where they are wanted, and a reader that went away is no error.
+//! Output to a terminal, a pipe or a file: colours where they are wanted, and a closed pipe is no error.
 
 use crate::error::{CommandError, CommandResult};
 use crate::render::json::pretty;
 use crate::render::template;
-use crate::settings::Settings;
+use crate::settings::CliSettings;
 use std::io::{self, IsTerminal, Write};
 
 /// How the API's objects are printed as they are, instead of as tables.
@@ -25,15 +25,15 @@ pub fn objects(json: bool, template: Option<&str>) -> CommandResult<Option<Objec
 }
 
 /// Standard output and standard error, and whether they may be coloured.
-pub struct Output {
+pub struct Printer {
     color_out: bool,
     color_err: bool,
 }
 
-impl Output {
-    pub fn new(settings: &Settings) -> Output {
+impl Printer {
+    pub fn new(settings: &CliSettings) -> Printer {
         let wanted = |terminal: bool| !settings.no_color && (settings.force_color || terminal);
-        Output {
+        Printer {
             color_out: wanted(io::stdout().is_terminal()),
             color_err: wanted(io::stderr().is_terminal()),
         }

@@ -1,29 +1,29 @@
 //! One run of one networked command: its client, its output, its time zone; and the resolution of id prefixes.
 
-use crate::answer::Shape;
+use crate::answer::ResponseBody;
 use crate::error::{CommandError, CommandResult};
 use crate::http::{HttpClient, encode};
 use crate::node::shapes::NodeStub;
-use crate::output::Output;
+use crate::output::Printer;
 use crate::render::layout;
 use crate::render::lists::NodeColumns;
 use crate::render::lists::alloc_table;
 use crate::render::lists::{eval_table, node_table};
-use crate::settings::Settings;
+use crate::settings::CliSettings;
 use crate::shapes::{Alloc, Eval, JobStub};
 use jiff::tz::TimeZone;
 use std::cell::OnceCell;
 
 pub struct Session {
     pub client: HttpClient,
-    pub out: Output,
+    pub out: Printer,
     /// Looked up when the first time is shown: that reads files, and an agent or a keeper shows none.
     zone: OnceCell<TimeZone>,
 }
 
 impl Session {
-    pub fn new(settings: &Settings) -> Session {
-        Session { client: HttpClient::new(settings), out: Output::new(settings), zone: OnceCell::new() }
+    pub fn new(settings: &CliSettings) -> Session {
+        Session { client: HttpClient::new(settings), out: Printer::new(settings), zone: OnceCell::new() }
     }
 
     /// Nanoseconds since 1970.
@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// Several are shown in a table.
-    pub fn only<T: Shape + Default>(
+    pub fn only<T: ResponseBody>(
         &self,
         prefix: &str,
         list: &str,

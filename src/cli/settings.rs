@@ -7,7 +7,7 @@ use base64::Engine as _;
 const DEFAULT_ADDRESS: &str = "http://127.0.0.1:4646";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct CliSettings {
     /// `http://host:port`, without a slash at the end.
     pub address: String,
     /// Empty: the agent's own.
@@ -21,12 +21,12 @@ pub struct Settings {
     pub force_color: bool,
 }
 
-impl Settings {
+impl CliSettings {
     /// `Err` is a sentence for the user.
     pub fn new(
         flags: &[(&'static str, String)],
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Settings, String> {
+    ) -> Result<CliSettings, String> {
         let from_env = |name: &str| {
             let own = env(&format!("DROVER_{name}")).filter(|v| !v.is_empty());
             own.or_else(|| env(&format!("NOMAD_{name}"))).filter(|v| !v.is_empty())
@@ -43,7 +43,7 @@ impl Settings {
             }
         }
         let encode = |v: String| format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(v));
-        Ok(Settings {
+        Ok(CliSettings {
             address: address(&text("address", "ADDR"))?,
             region: text("region", "REGION"),
             namespace: text("namespace", "NAMESPACE"),
@@ -81,10 +81,10 @@ fn address(given: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn settings(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Result<Settings, String> {
+    fn settings(flags: &[(&'static str, &str)], env: &[(&str, &str)]) -> Result<CliSettings, String> {
         let flags: Vec<_> = flags.iter().map(|(n, v)| (*n, v.to_string())).collect();
         let env: Vec<_> = env.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
-        Settings::new(&flags, &|name| env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()))
+        CliSettings::new(&flags, &|name| env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()))
     }
 
     #[test]

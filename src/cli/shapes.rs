@@ -161,6 +161,7 @@ pub struct Alloc {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocResourceUsage {
+    pub resource_usage: Usage,
     pub tasks: BTreeMap<String, TaskResourceUsage>,
 }
 
@@ -182,8 +183,13 @@ pub struct Usage {
 pub struct MemoryUsage {
     #[serde(rename = "RSS")]
     pub rss: u64,
+    pub cache: u64,
+    pub swap: u64,
+    pub mapped_file: u64,
     pub usage: u64,
     pub max_usage: u64,
+    pub kernel_usage: u64,
+    pub kernel_max_usage: u64,
     pub measured: Vec<String>,
 }
 
@@ -194,6 +200,10 @@ pub struct CpuUsage {
     pub system_mode: f64,
     pub total_ticks: f64,
     pub percent: f64,
+    pub throttled_periods: u64,
+    /// Nanoseconds.
+    pub throttled_time: u64,
+    pub measured: Vec<String>,
 }
 
 /// A file of an allocation.

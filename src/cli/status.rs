@@ -1,16 +1,12 @@
 //! `drover status [id]`: finds what has this id and shows it.
 
-use crate::Run;
-use crate::alloc;
-use crate::alloc::status::AllocStatus;
+use crate::CliCommand;
+use crate::alloc::status::AllocStatusCommand;
 use crate::error::{CommandError, CommandResult};
-use crate::eval;
-use crate::eval::status::EvalStatus;
-use crate::job;
-use crate::job::scaling::ScalingPolicyInfo;
-use crate::job::status::JobStatus;
-use crate::node;
-use crate::node::status::NodeStatus;
+use crate::eval::status::EvalStatusCommand;
+use crate::job::scaling::ScalingPolicyInfoCommand;
+use crate::job::status::JobStatusCommand;
+use crate::node::status::NodeStatusCommand;
 use crate::render::layout;
 use crate::session::Session;
 use crate::shapes::SearchAnswer;
@@ -21,7 +17,7 @@ use std::process::ExitCode;
 /// show the job, allocation, evaluation or node with this id; without an id: all jobs
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover status 1a2b3c4d")]
-pub struct Status {
+pub struct StatusCommand {
     /// show ids in full
     #[argh(switch)]
     verbose: bool,
@@ -30,19 +26,19 @@ pub struct Status {
     id: Option<String>,
 }
 
-impl Run for Status {
+impl CliCommand for StatusCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let Some(id) = self.id else {
-            return JobStatus::list(self.verbose).run(session);
+            return JobStatusCommand::list(self.verbose).run(session);
         };
         let body = serde_json::json!({"Prefix": id, "Context": "all"});
         let answer: SearchAnswer = session.client.put("/v1/search", &[], &body)?;
         match pick(&answer.matches, &id)? {
-            ("jobs", found) => job::status::show(session, &JobStatus::one(found, self.verbose)),
-            ("allocs", found) => alloc::status::show(session, &AllocStatus::one(found, self.verbose)),
-            ("nodes", found) => node::status::show(session, &NodeStatus::one(found, self.verbose)),
-            ("evals", found) => eval::status::show(session, &EvalStatus::one(found, self.verbose)),
-            ("scaling_policy", found) => ScalingPolicyInfo::one(found, self.verbose).run(session),
+            ("jobs", found) => JobStatusCommand::one(found, self.verbose).run(session),
+            ("allocs", found) => AllocStatusCommand::one(found, self.verbose).run(session),
+            ("nodes", found) => NodeStatusCommand::one(found, self.verbose).run(session),
+            ("evals", found) => EvalStatusCommand::one(found, self.verbose).run(session),
+            ("scaling_policy", found) => ScalingPolicyInfoCommand::one(found, self.verbose).run(session),
             (context, _) => Err(CommandError::new(format!("not supported yet: showing {context}"))),
         }
     }

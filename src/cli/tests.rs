@@ -2,14 +2,14 @@
 
 use super::*;
 use argh::{ArgsInfo, FromArgs};
-use flags::{FlagError, Split, split};
+use flags::{FlagError, SplitArgs, split};
 
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_string).collect()
 }
 
-fn run_split(line: &str) -> Result<Split, FlagError> {
-    split(&words(line), &job::run::JobRun::get_args_info(), true, false)
+fn run_split(line: &str) -> Result<SplitArgs, FlagError> {
+    split(&words(line), &job::run::JobRunCommand::get_args_info(), true, false)
 }
 
 #[test]
@@ -34,13 +34,13 @@ fn nomads_spellings_of_flags_become_arghs() {
 }
 
 #[test]
-fn what_argh_gets_is_what_it_understands() {
+fn normalized_arguments_are_accepted_by_argh() {
     for line in
         ["-detach -var a=1 -hcl2-strict=false -eval-priority=7 a.hcl", "-", "", "-output -json -verbose x"]
     {
         let split = run_split(line).unwrap();
         let args: Vec<&str> = split.args.iter().map(String::as_str).collect();
-        assert!(job::run::JobRun::from_args(&["x"], &args).is_ok(), "{line}");
+        assert!(job::run::JobRunCommand::from_args(&["x"], &args).is_ok(), "{line}");
     }
 }
 

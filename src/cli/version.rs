@@ -1,6 +1,6 @@
 //! `drover version`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::CommandResult;
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
@@ -9,9 +9,9 @@ use std::process::ExitCode;
 /// print the version
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover version")]
-pub struct Version {}
+pub struct VersionCommand {}
 
-impl Run for Version {
+impl CliCommand for VersionCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         session.out.line(&format!("drover {}", text()))?;
         Ok(ExitCode::SUCCESS)

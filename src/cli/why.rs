@@ -1,6 +1,6 @@
 //! `drover job why`, `alloc why`, `eval why`: why something finds no place, is where it is, or became what it is.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::output::objects;
 use crate::render::layout;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// explain a job: which nodes its groups may use, what excludes the others, what would help
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job why cache")]
-pub struct JobWhy {
+pub struct JobWhyCommand {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
@@ -31,7 +31,7 @@ pub struct JobWhy {
 /// explain an allocation: how it came to its node, and why it was restarted, moved or stopped
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover alloc why 1a2b3c4d")]
-pub struct AllocWhy {
+pub struct AllocWhyCommand {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
@@ -46,10 +46,10 @@ pub struct AllocWhy {
     alloc: Option<String>,
 }
 
-/// explain an evaluation: what made it, what it came to, and what keeps the rest from a place
+/// explain an evaluation: what triggered it, its outcome, and what blocks the rest
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover eval why 1a2b3c4d")]
-pub struct EvalWhy {
+pub struct EvalWhyCommand {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
@@ -64,7 +64,7 @@ pub struct EvalWhy {
     eval: Option<String>,
 }
 
-impl Run for JobWhy {
+impl CliCommand for JobWhyCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let target = format!("{}/why", path("job", &stub.id));
@@ -72,7 +72,7 @@ impl Run for JobWhy {
     }
 }
 
-impl Run for AllocWhy {
+impl CliCommand for AllocWhyCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let target =
             format!("{}/why", path("allocation", &session.alloc_id(argument(&self.alloc, "alloc-id")?)?));
@@ -80,7 +80,7 @@ impl Run for AllocWhy {
     }
 }
 
-impl Run for EvalWhy {
+impl CliCommand for EvalWhyCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let target =
             format!("{}/why", path("evaluation", &session.eval_id(argument(&self.eval, "evaluation")?)?));
@@ -98,7 +98,7 @@ fn show(
     let why = session.client.get_value(target, query).map_err(CommandError::from)?;
     match objects {
         Some(objects) => session.out.objects(objects, &why)?,
-        None => session.out.text(&told(&why, session.now(), verbose))?,
+        None => session.out.text(&explanation(&why, session.now(), verbose))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -116,7 +116,7 @@ fn each(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// A screen of 80 columns, where names allow it.
-fn told(why: &Value, now: i64, verbose: bool) -> String {
+fn explanation(why: &Value, now: i64, verbose: bool) -> String {
     let mut out = format!("{}: {}\n", text(&why["JobID"]), text(&why["Summary"]));
     each(&why["Groups"]).for_each(|g| group(&mut out, g, verbose));
     scores(&mut out, "The best nodes when it was placed", &why["PlacedBy"], verbose);
@@ -162,7 +162,7 @@ fn group(out: &mut String, g: &Value, verbose: bool) {
     scores(out, "The best nodes for one more", &g["Best"], verbose);
 }
 
-/// Whether it would help that less urgent work makes way.
+/// Whether preemption would help.
 fn others(preemption: &Value) -> String {
     let Some(nodes) = preemption["Nodes"].as_u64().filter(|n| *n > 0) else { return String::new() };
     let nodes = format!("{nodes} of {}", layout::count(number(&preemption["LookedAt"]) as u64, "full node"));
@@ -183,7 +183,7 @@ fn reason(r: &Value) -> Vec<String> {
     vec![number(&r["Nodes"]).to_string(), number(&r["Alone"]).to_string(), asked]
 }
 
-/// What could be otherwise, and then some node would do.
+/// Changes that would make some node feasible.
 fn help(r: &Value) -> Option<String> {
     let nodes = u64::try_from(number(&r["Alone"])).ok().filter(|n| *n > 0)?;
     let (by, nodes) = (text(&r["Reason"]), layout::count(nodes, "node"));
@@ -206,7 +206,7 @@ fn unit(dimension: &str) -> &'static str {
     if dimension == "cpu" { "MHz" } else { "MiB" }
 }
 
-/// Every term that makes a difference somewhere.
+/// Every score term that differs between nodes.
 fn scores(out: &mut String, title: &str, scores: &Value, verbose: bool) {
     let terms = || each(scores).filter_map(|s| s["Scores"].as_object()).flatten();
     let mut names: Vec<&str> =
@@ -270,7 +270,7 @@ By itself would help:
 When     What        ID        Why
 30s ago  evaluation  12345678  job-register
 ";
-        let shown = told(&why, 90_000_000_000, false);
+        let shown = explanation(&why, 90_000_000_000, false);
         assert_eq!(shown, expected);
         assert!(shown.lines().all(|l| l.len() <= 80));
     }

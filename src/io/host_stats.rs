@@ -112,6 +112,7 @@ fn cpu_use(before: &[CpuTimes], after: &[CpuTimes]) -> Vec<CpuMetrics> {
             system: share(now.system, was.system),
             idle,
             total: 100.0 - idle,
+            busy_seconds: now.total.saturating_sub(now.idle) as f64 / TICKS_PER_SECOND,
         })
     };
     after.iter().filter_map(of_one).collect()
@@ -195,7 +196,14 @@ mod tests {
             cpu_times("cpu  9 9 9 9 9\ncpu0 130 10 60 840 60 0 0 0\ncpu1 1 1 1 1 1\ncpu2 5 5 5 5 5\n");
         assert_eq!(
             cpu_use(&before, &after),
-            [CpuMetrics { name: "cpu0".into(), user: 40.0, system: 10.0, idle: 50.0, total: 50.0 }]
+            [CpuMetrics {
+                name: "cpu0".into(),
+                user: 40.0,
+                system: 10.0,
+                idle: 50.0,
+                total: 50.0,
+                busy_seconds: 2.0
+            }]
         );
     }
 

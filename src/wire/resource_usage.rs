@@ -13,7 +13,9 @@ pub struct AllocResourceUsage {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskResourceUsage {
+    /// The sum over its processes.
     pub usage: ResourceUsage,
+    pub cgroup: CgroupUsage,
     pub processes: BTreeMap<u32, ResourceUsage>,
 }
 
@@ -25,9 +27,23 @@ pub struct ResourceUsage {
     /// The same in MHz.
     pub mhz: f64,
     pub rss_bytes: u64,
-    /// What the kernel counts for all of it, caches included; `None` where nobody counts.
+}
+
+/// What the kernel counts for a task's control group; `None` where it does not count that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupUsage {
+    /// Caches and the kernel's own memory included.
     pub memory_bytes: Option<u64>,
     pub max_memory_bytes: Option<u64>,
+    pub cache_bytes: Option<u64>,
+    pub swap_bytes: Option<u64>,
+    pub mapped_file_bytes: Option<u64>,
+    pub kernel_bytes: Option<u64>,
+    pub max_kernel_bytes: Option<u64>,
+    /// Since the group was made, as all that follows.
+    pub throttled_periods: Option<u64>,
+    pub throttled_nanos: Option<u64>,
+    pub cpu_nanos: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -153,12 +153,32 @@ fn what_tasks_and_the_machine_use_is_told() {
     for usage in [&stats["ResourceUsage"], &stats["Tasks"]["t"]["ResourceUsage"]] {
         assert!(usage["MemoryStats"]["RSS"].as_u64() > Some(0), "{stats:#}");
         assert!(usage["CpuStats"]["Percent"].as_f64() > Some(1.0), "it never rests: {stats:#}");
+        let memory = &usage["MemoryStats"];
+        assert!(memory["Usage"].as_u64() >= memory["KernelUsage"].as_u64(), "{stats:#}");
+        for (measured, names) in [
+            (&memory["Measured"], ["Cache", "Mapped File", "Kernel Usage"].as_slice()),
+            (&usage["CpuStats"]["Measured"], &["Throttled Periods", "Throttled Time"]),
+        ] {
+            let told = measured.as_array().expect("a list");
+            assert!(names.iter().all(|name| told.contains(&(*name).into())), "{names:?}: {stats:#}");
+        }
     }
     let pid = node.await_pid("job").to_string();
     assert!(stats["Tasks"]["t"]["Pids"][&pid].is_object(), "{stats:#}");
     assert_eq!(node.get(&format!("/v1/client/allocation/{id}/stats?task=nope")).status, 400);
     let shown = node.drover(&["alloc", "status", "-stats", &id]).exits(0).to_string();
-    assert!(shown.contains("/10 MHz") && shown.contains("Memory Stats"), "{shown}");
+    for part in ["/10 MHz", "Memory Stats", "Cache", "Kernel Usage", "Throttled Periods"] {
+        assert!(shown.contains(part), "no {part:?} in {shown}");
+    }
+    let metrics = node.get("/v1/metrics?format=prometheus").text();
+    for line in [
+        "# TYPE nomad_client_allocs_memory_cache gauge",
+        "# TYPE nomad_client_allocs_cpu_throttled_time gauge",
+        "# TYPE nomad_client_allocs_cpu_total_ticks_count counter",
+        "# TYPE nomad_client_host_cpu_total_ticks_count counter",
+    ] {
+        assert!(metrics.contains(line), "no {line:?} in {metrics}");
+    }
     let host = node.get("/v1/client/stats").json();
     assert!(host["Memory"]["Total"].as_u64() > Some(0) && host["CPU"][0]["Idle"].is_number(), "{host:#}");
     assert!(host["AllocDirStats"]["Size"].as_u64() > Some(0), "{host:#}");

@@ -190,7 +190,7 @@ fn memory_limits_hold_and_are_told() {
     assert_eq!(agent.exit(run(1)), Exit { status: Status::Signal(SIGKILL), oom_killed: true });
     let ours: String = run(1)[..4].iter().map(|b| format!("{b:02x}")).collect();
     assert!(group.contains(&format!("/alloc.task.{ours}")), "{group}");
-    for parent in ["memory/drover", "cpu/drover", "freezer/drover", "drover.slice"] {
+    for parent in ["memory/drover", "cpu/drover", "cpuacct/drover", "freezer/drover", "drover.slice"] {
         let left = fs::read_dir(format!("/sys/fs/cgroup/{parent}")).into_iter().flatten().flatten();
         assert_eq!(left.filter(|d| d.file_name().to_string_lossy().contains(&ours)).count(), 0);
     }

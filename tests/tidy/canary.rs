@@ -201,13 +201,19 @@ fn a_type_name_with_two_meanings_is_found() {
         ("src/server/a.rs", "pub struct Line;\npub struct Config;\nstruct Own;\npub(super) enum Near {}"),
         ("src/io/b.rs", "pub enum Line {}\npub struct Config;\nstruct Own;\npub(super) enum Near {}"),
         ("src/cli/c.rs", "pub struct Line;"),
+        ("src/cli/node/shapes.rs", "pub struct Line;"),
         ("src/api/tests/d.rs", "pub struct Line;"),
         ("src/api/e.rs", "#[cfg(test)]\nmod tests {\npub struct Line;\n}"),
     ];
     let sources = files.map(|(path, text)| Source::new(path, text));
     let found = types::doubled(&sources, &[("Config", 2)]);
-    assert_eq!(found, ["src/server/a.rs:1, src/io/b.rs:1: the public type name `Line` has several meanings"]);
-    let fewer = types::doubled(&sources, &[("Config", 3), ("Line", 2)]);
+    assert_eq!(
+        found,
+        [
+            "src/server/a.rs:1, src/io/b.rs:1, src/cli/c.rs:1: the public type name `Line` has several meanings"
+        ]
+    );
+    let fewer = types::doubled(&sources, &[("Config", 3), ("Line", 3)]);
     assert_eq!(fewer, ["`Config` is declared 2 times: correct the list"]);
 }
 

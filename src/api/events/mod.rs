@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use wire::event::{Events, Object};
 
-/// The first line of every stream, and what is sent while there is nothing to tell.
+/// The heartbeat: the first line of every stream, and sent while there are no events.
 pub const HEARTBEAT: &[u8] = b"{}\n";
 
 /// Topics of the field's API. Those without objects here have no events.
@@ -39,7 +39,7 @@ const TOPICS: [&str; 18] = [
     "Operator",
 ];
 
-/// What one reader wants.
+/// What one reader subscribed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     /// Topic and key, each perhaps `*`; never empty.
@@ -63,7 +63,7 @@ pub(super) fn subscribe(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     Ok(RouteOutcome::Events(Subscription { topics, namespace, index: call.query.index }))
 }
 
-/// Before the parameters that all routes share: this one has words of its own for an index that is none.
+/// Checked before the shared parameters: its sentence for an invalid index is its own.
 pub(super) fn check_index(parameters: &[(String, String)]) -> Result<(), Response> {
     match parameters.iter().find(|(name, _)| name == "index") {
         Some((_, text)) if !text.is_empty() && text.parse::<u64>().is_err() => {
@@ -136,7 +136,7 @@ pub struct EventBuffer {
     dropped: u64,
     objects: usize,
     max_entries: usize,
-    /// The first place after a snapshot has taken the state's place: nobody tells what came of that.
+    /// The first place after a snapshot replaced the state: its changes have no events.
     restored: u64,
 }
 
@@ -146,7 +146,7 @@ pub enum NextEvents {
     Events(Arc<Events>),
     /// Nothing yet.
     Nothing,
-    /// It was dropped: the reader is too slow.
+    /// Dropped: the reader is too slow.
     Lost,
     /// The state was replaced since: what changed with that is in no event.
     Restored,
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_is_told_and_a_waiting_one_is_not_ended() {
+    fn a_slow_reader_is_told_that_it_lost_events() {
         let mut buffer = EventBuffer::new(2);
         let place = buffer.begin(0);
         assert_eq!(buffer.at(place), NextEvents::Nothing);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_keys_and_namespaces_choose() {
+    fn topics_keys_and_namespaces_filter_events() {
         let entry = events(7, 1);
         let id = eval_id(1).to_string();
         let subscription = |topics: &[&str], namespace: Option<&str>| Subscription {

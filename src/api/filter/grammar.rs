@@ -1,6 +1,6 @@
 //! The text of a filter to its tree, rule by rule as go-bexpr 0.1.16 reads it.
 //!
-//! What is wrong is told by the furthest place that any rule reached, with what could have gone on there.
+//! A syntax error names the furthest position that any rule reached, and what was expected there.
 
 use super::literal;
 use regex_lite::{Regex, RegexBuilder};
@@ -70,11 +70,11 @@ const MAX_DEPTH: usize = 32;
 /// How large a compiled regular expression may be, in bytes.
 const MAX_REGEX_BYTES: usize = 256 << 10;
 
-/// What was learnt on the way, on roads that were given up too.
+/// How far any alternative got, including abandoned ones.
 #[derive(Debug, Default)]
 struct Progress {
     depth: usize,
-    /// What ends the reading whatever else could be tried, and where.
+    /// An error that no alternative can recover, and its position.
     fatal: Option<(usize, String)>,
     furthest: usize,
     expected: BTreeSet<&'static str>,
@@ -110,7 +110,7 @@ fn character(text: &str, byte: usize) -> usize {
 fn disjunction(input: &mut Input<'_>) -> Parsed<FilterExpr> {
     let mut terms = Vec::new();
     loop {
-        // What begins with `any` or `all` goes to its brace: nothing joins it on the right.
+        // `any` and `all` extend to their closing brace: no operator follows.
         match opt(conjunction).parse_next(input)? {
             Some(term) => terms.push(term),
             None => {
@@ -257,7 +257,7 @@ fn pointer_part(input: &mut Input<'_>) -> Parsed<String> {
     preceded('/', part).map(|text: &str| text.replace("~1", "/").replace("~0", "~")).parse_next(input)
 }
 
-/// Bare words, numbers and strings: which type it has, the member that it is compared with decides.
+/// Bare words, numbers and strings: the member that it is compared with decides the type.
 fn value(input: &mut Input<'_>) -> Parsed<String> {
     expecting("a value", alt((dotted.map(|path| path.join(".")), number, string))).parse_next(input)
 }
@@ -305,7 +305,7 @@ fn space0(input: &mut Input<'_>) -> Parsed<()> {
     take_while(0.., (' ', '\t', '\r', '\n')).void().parse_next(input)
 }
 
-/// Where `parser` fails, `what` could have gone on.
+/// If `parser` fails, notes that `what` was expected there.
 fn expecting<'a, T>(
     what: &'static str,
     mut parser: impl Parser<Input<'a>, T, EmptyError>,

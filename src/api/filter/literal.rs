@@ -1,6 +1,6 @@
 //! Values as Go writes them: quoted strings, whole numbers, fractions and booleans.
 
-/// What stands between double quotes; `None` for an escape that does not exist.
+/// The text between double quotes; `None` for an unknown escape.
 pub fn unescape(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.chars();

@@ -28,7 +28,7 @@ fn table(expected: bool, filters: &[&str]) {
 }
 
 #[test]
-fn what_matches() {
+fn expressions_that_match() {
     table(
         true,
         &[
@@ -92,7 +92,7 @@ fn what_matches() {
 }
 
 #[test]
-fn what_does_not() {
+fn expressions_that_do_not_match() {
     table(
         false,
         &[
@@ -126,7 +126,7 @@ fn where_json_knows_less_or_drover_differs() {
 }
 
 #[test]
-fn what_cannot_be_asked_of_an_object() {
+fn expressions_that_fail_on_an_object() {
     for (text, part) in [
         ("Foo == 3", "error finding value in datum: Foo: there is no \"Foo\""),
         ("Meta.missing.more == x", "there is no \"missing\""),
@@ -153,7 +153,7 @@ fn what_cannot_be_asked_of_an_object() {
 }
 
 #[test]
-fn what_is_no_filter_is_told_with_its_place() {
+fn syntax_errors_are_told_with_their_position() {
     for (text, sentence) in [
         ("", "character 1: expected a value or the name of a member, found the end"),
         ("Status", "character 7: an operator"),
@@ -201,7 +201,7 @@ fn length_and_depth_are_bounded() {
 
 /// Nothing panics, and no text takes long: every prefix of every odd text is read.
 #[test]
-fn odd_texts_are_read_to_their_end() {
+fn no_text_makes_the_parser_panic_or_hang() {
     for text in [
         "any all as as, in { not not in not }",
         "\"/a/b\".c[`d`] not in \"",

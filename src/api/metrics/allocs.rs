@@ -1,4 +1,4 @@
-//! Metrics of each task's use, where they are published: which allocations are asked about, and what their answers are called.
+//! Metrics of each task's resource usage: which allocations are asked, and the names of their figures.
 //!
 //! Refuses to know: how use is measured.
 
@@ -9,13 +9,14 @@ use model::resources::TaskResources;
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
-use wire::resource_usage::{AllocResourceUsage, ResourceUsage};
+use wire::resource_usage::{AllocResourceUsage, TaskResourceUsage};
 
-/// More of a node's allocations are not asked about: an answer has to come while a collector still waits.
+/// The most allocations that are measured: the answer must come before a collector gives up.
 const MAX_ALLOCS: usize = 512;
 const MIB: f64 = 1_048_576.0;
+const NANOS_PER_SECOND: f64 = 1e9;
 
-/// A running allocation, and what its tasks were promised.
+/// A running allocation, and what its tasks have reserved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningAlloc {
     pub id: AllocId,
@@ -41,14 +42,14 @@ impl RunningAlloc {
         RunningAlloc { id: alloc.id, labels, tasks: alloc.resources.tasks }
     }
 
-    /// Gauges for each task that runs.
-    pub fn gauges(&self, figures: &AllocResourceUsage) -> Vec<(String, Labels, f64)> {
+    /// Gauges for each task that runs. `core_mhz`: of one core.
+    pub fn gauges(&self, figures: &AllocResourceUsage, core_mhz: Option<f64>) -> Vec<(String, Labels, f64)> {
         let mut gauges = vec![];
         for (task, measured) in &figures.tasks {
             let mut labels = self.labels.clone();
             labels.insert("task", task.clone());
             let allocated = self.tasks.get(task).into_iter().flat_map(allocated);
-            for (name, value) in allocated.chain(used(&measured.usage)) {
+            for (name, value) in allocated.chain(used(measured, core_mhz)) {
                 gauges.push((format!("client.allocs.{name}"), labels.clone(), value));
             }
         }
@@ -56,7 +57,7 @@ impl RunningAlloc {
     }
 }
 
-/// Memory beyond what is reserved is promised only to a task that asks for it.
+/// `max_allocated` exists only for a task with `memory_max`.
 fn allocated(resources: &TaskResources) -> impl Iterator<Item = (&'static str, f64)> {
     let max_mb = resources.held.memory_max_mb;
     let max = (max_mb > 0).then_some(("memory.max_allocated", max_mb as f64 * MIB));
@@ -65,17 +66,27 @@ fn allocated(resources: &TaskResources) -> impl Iterator<Item = (&'static str, f
         .chain(max)
 }
 
-/// What is not counted has no name.
-fn used(usage: &ResourceUsage) -> impl Iterator<Item = (&'static str, f64)> {
-    let bytes = |n: Option<u64>| n.map(|n| n as f64);
+/// What was not measured has no metric.
+fn used(measured: &TaskResourceUsage, core_mhz: Option<f64>) -> impl Iterator<Item = (&'static str, f64)> {
+    let TaskResourceUsage { usage, cgroup, .. } = measured;
+    let whole = |n: Option<u64>| n.map(|n| n as f64);
+    let cpu_seconds = cgroup.cpu_nanos.map(|nanos| nanos as f64 / NANOS_PER_SECOND);
     [
         ("cpu.user", Some(usage.user_percent)),
         ("cpu.system", Some(usage.system_percent)),
         ("cpu.total_percent", Some(usage.user_percent + usage.system_percent)),
         ("cpu.total_ticks", Some(usage.mhz)),
         ("memory.rss", Some(usage.rss_bytes as f64)),
-        ("memory.usage", bytes(usage.memory_bytes)),
-        ("memory.max_usage", bytes(usage.max_memory_bytes)),
+        ("cpu.total_ticks_count", cpu_seconds.zip(core_mhz).map(|(seconds, mhz)| seconds * mhz)),
+        ("cpu.throttled_periods", whole(cgroup.throttled_periods)),
+        ("cpu.throttled_time", whole(cgroup.throttled_nanos)),
+        ("memory.usage", whole(cgroup.memory_bytes)),
+        ("memory.max_usage", whole(cgroup.max_memory_bytes)),
+        ("memory.cache", whole(cgroup.cache_bytes)),
+        ("memory.swap", whole(cgroup.swap_bytes)),
+        ("memory.mapped_file", whole(cgroup.mapped_file_bytes)),
+        ("memory.kernel_usage", whole(cgroup.kernel_bytes)),
+        ("memory.kernel_max_usage", whole(cgroup.max_kernel_bytes)),
     ]
     .into_iter()
     .filter_map(|(name, value)| value.map(|value| (name, value)))

@@ -40,7 +40,7 @@ pub struct MetricsReport {
     pretty: bool,
 }
 
-/// The process and its machine, as whoever can look at them saw them.
+/// Figures of the process and its machine, as `io` read them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostMetrics {
     pub wall: Option<Wall>,
@@ -68,6 +68,8 @@ pub struct CpuMetrics {
     pub system: f64,
     pub idle: f64,
     pub total: f64,
+    /// Since the machine was started.
+    pub busy_seconds: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,7 +152,7 @@ fn core_mhz(node: &Node) -> Option<f64> {
     (cores > 0.0).then(|| node.info.capacity.cpu_mhz as f64 / cores)
 }
 
-/// A child is told with its parent, and with what its id adds to that.
+/// A child carries its parent and the rest of its id.
 fn job_labels(key: &JobKey, parent: &str) -> Labels {
     let mut labels = Labels::new();
     labels.insert("job", key.id.clone());
@@ -210,15 +212,15 @@ impl MetricsReport {
         Ok(())
     }
 
-    /// The allocations whose use is to be told.
+    /// The allocations to measure.
     pub fn allocs(&self) -> impl Iterator<Item = AllocId> {
         self.running.iter().map(|alloc| alloc.id)
     }
 
-    /// What an allocation of `allocs` uses; one that ended meanwhile is left out.
+    /// The usage of an allocation of `allocs`; one that ended meanwhile is left out.
     pub fn add_alloc_usage(&mut self, id: AllocId, figures: &AllocResourceUsage) {
         let alloc = self.running.iter().find(|alloc| alloc.id == id);
-        self.gauges.extend(alloc.into_iter().flat_map(|alloc| alloc.gauges(figures)));
+        self.gauges.extend(alloc.into_iter().flat_map(|alloc| alloc.gauges(figures, self.core_mhz)));
     }
 
     /// Reads that this agent answered: requests and queries that no brain hears of.
@@ -231,7 +233,7 @@ impl MetricsReport {
         }
     }
 
-    /// With what the machine says now.
+    /// The response, with the machine's figures.
     pub fn response(mut self, machine: &HostMetrics) -> Response {
         if self.telemetry.publish_node && !self.node.is_empty() {
             self.add_host(machine);
@@ -264,6 +266,7 @@ impl MetricsReport {
             self.gauge("client.host.cpu.total_percent", &labels, cpu.total);
             if let Some(core_mhz) = self.core_mhz {
                 self.gauge("client.host.cpu.total_ticks", &labels, cpu.total / 100.0 * core_mhz);
+                self.gauge("client.host.cpu.total_ticks_count", &labels, cpu.busy_seconds * core_mhz);
             }
         }
         if let Some(memory) = machine.memory {
@@ -347,8 +350,7 @@ impl MetricsReport {
         };
         for (name, labels, value) in &self.gauges {
             let name = prometheus_name(name);
-            let kind =
-                if name.ends_with("_total") && name.starts_with("process_") { "counter" } else { "gauge" };
+            let kind = if grows(&name) { "counter" } else { "gauge" };
             add(&name, kind, vec![format!("{name}{} {value}", prometheus_labels(labels))]);
         }
         for (name, series) in &self.counters {
@@ -383,6 +385,11 @@ fn summary(name: &str, sample: &Sample, now: Mono) -> Vec<String> {
     let sum = total.sum as f64 / NANOS_PER_MILLI;
     let totals = [format!("{name}_sum {sum}"), format!("{name}_count {}", total.count)];
     QUANTILES.into_iter().map(quantile).chain(totals).collect()
+}
+
+/// Whether a figure counts from a start on, and only grows.
+fn grows(name: &str) -> bool {
+    (name.ends_with("_total") && name.starts_with("process_")) || name.ends_with("_cpu_total_ticks_count")
 }
 
 fn prometheus_name(name: &str) -> String {

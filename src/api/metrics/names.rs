@@ -1,4 +1,4 @@
-//! What metrics are called, and which of them are told.
+//! Names of metrics, and which of them are shown.
 //!
 //! Refuses to know: their values.
 
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 pub type Labels = BTreeMap<&'static str, String>;
 
-/// Which metrics are told, by the beginnings of their names: the longest that fits decides.
+/// Which metrics are shown, by prefixes of their names: the longest match decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixFilter {
-    /// Whether metrics are told that no beginning fits.
+    /// For metrics that match no prefix.
     pub default: bool,
     pub prefixes: BTreeMap<String, bool>,
 }

@@ -1,4 +1,4 @@
-//! What an agent tells of itself: `self`, `health`, its machine, its log, the leader, the peers and the regions
+//! Routes of the agent: `self`, `health`, `host`, `monitor`, the leader, the peers and the regions
 //! (http-api.md 8).
 //!
 //! Refuses to know: where these values come from.

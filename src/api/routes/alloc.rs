@@ -5,7 +5,7 @@
 use crate::page::{self, CHUNK, Page};
 use crate::query::object;
 use crate::response::Response;
-use crate::shape::alloc::{AllocShape, AllocStub, OMIT_EMPTY, StoppedShape, StubWants};
+use crate::shape::alloc::{AllocShape, AllocStopShape, AllocStub, OMIT_EMPTY, StubOptions};
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking};
 use model::alloc::{Allocation, Leave, Transition};
@@ -20,7 +20,7 @@ use wire::request::{WriteReply, WriteRequest};
 
 pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
-    let wants = StubWants {
+    let wants = StubOptions {
         resources: call.query.flag("resources", false)?,
         task_states: call.query.flag("task_states", true)?,
     };
@@ -143,14 +143,14 @@ fn matches(call: &Call<'_>, view: &View, a: &Allocation) -> Result<bool, Respons
 /// Those of a list without pages that the query's filter matches.
 fn some_stubs(call: &Call<'_>, view: &View, allocs: Vec<Allocation>) -> Result<Response, Response> {
     let chosen = page::filtered(allocs, |a| matches(call, view, a))?;
-    stubs(call, view, &chosen, StubWants::default())
+    stubs(call, view, &chosen, StubOptions::default())
 }
 
 fn stubs(
     call: &Call<'_>,
     view: &View,
     allocs: &[Allocation],
-    wants: StubWants,
+    wants: StubOptions,
 ) -> Result<Response, Response> {
     let jobs = Jobs::of(view, allocs)?;
     let stubs: Vec<_> = allocs.iter().map(|a| AllocStub::new(a, jobs.get(a), wants)).collect();
@@ -222,6 +222,6 @@ pub fn stopped(done: &WriteReply, pretty: bool) -> Response {
         WriteReply::Evals { evals, .. } => evals.first().map(ToString::to_string),
         _ => None,
     };
-    let shape = StoppedShape { eval_id: eval.unwrap_or_default(), index: done.index() };
+    let shape = AllocStopShape { eval_id: eval.unwrap_or_default(), index: done.index() };
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }

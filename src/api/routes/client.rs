@@ -1,7 +1,6 @@
 //! What is asked of a node about one of its allocations: taken apart, checked against the state, then handed to the node.
 //!
-//! Refuses to know: how a node answers. Whether a task runs, the node knows best: only what cannot be asked at all is
-//! refused here.
+//! Refuses to know: how a node answers. Whether a task runs is the node's to say: only malformed requests are refused here.
 
 use crate::presentation::{Form, Presentation};
 use crate::response::Response;
@@ -114,7 +113,7 @@ pub fn exec(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     session(call, ClientRequest::Exec { alloc, task: task.to_string(), command, tty })
 }
 
-/// What is asked for goes both ways.
+/// A session in both directions needs a websocket.
 pub fn session(call: &Call<'_>, ask: ClientRequest) -> Result<RouteOutcome, Response> {
     if !call.request.websocket {
         return Err(bad(

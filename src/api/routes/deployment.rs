@@ -1,11 +1,11 @@
-//! Deployments: the list, one, those of a job, and what users do with one.
+//! Deployments: the list, one, those of a job, and requests that change one.
 //!
 //! Refuses to know: when a deployment goes on. A request becomes a `DeploymentRequest`; the servers decide.
 
 use crate::page::{self, CHUNK, Page};
 use crate::query::object;
 use crate::response::Response;
-use crate::shape::deployment::{DeploymentShape, OMIT_EMPTY, SteppedShape};
+use crate::shape::deployment::{DeploymentShape, DeploymentUpdateShape, OMIT_EMPTY};
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use model::deployment::Deployment;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use state::view::{Table, View};
 use wire::request::{DeploymentRequest, WriteReply, WriteRequest};
 
-/// What users do with a deployment.
+/// A request that changes a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeploymentAction {
     Fail,
@@ -171,7 +171,7 @@ pub fn stepped(done: &WriteReply, pretty: bool) -> Response {
         _ => (None, None),
     };
     let index = done.index();
-    let shape = SteppedShape {
+    let shape = DeploymentUpdateShape {
         eval_id: eval.map(|id| id.to_string()).unwrap_or_default(),
         eval_create_index: if eval.is_some() { index } else { 0 },
         deployment_modify_index: index,

@@ -5,7 +5,8 @@
 use crate::page::{self, CHUNK, Page};
 use crate::query::{Query, object};
 use crate::response::Response;
-use crate::shape::eval::{CountShape, DeletedShape, EvalShape, OMIT_EMPTY};
+use crate::shape::MetaShape;
+use crate::shape::eval::{EvalCountShape, EvalDeleteShape, EvalShape, OMIT_EMPTY};
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use model::eval::Evaluation;
@@ -42,12 +43,9 @@ pub fn count(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::Evals);
     blocking::answer(call, index, vec![WatchKey::Evals], view.index(), || {
-        let shape = CountShape {
+        let shape = EvalCountShape {
             count: page_of(call, &whole, &view)?.items.len(),
-            index: index.max(1),
-            last_contact: 0,
-            known_leader: call.ctx.status.leader.is_some(),
-            next_token: "",
+            meta: MetaShape::new(index.max(1), call.ctx.status.leader.is_some()),
         };
         Ok(Response::json(&shape, call.query.pretty))
     })
@@ -141,7 +139,7 @@ fn matching(call: &Call<'_>, filter: &str) -> Result<Vec<EvalId>, Response> {
 pub fn deleted(done: &WriteReply, pretty: bool) -> Response {
     let index = done.index();
     let count = if let WriteReply::Deleted { count, .. } = done { *count } else { 0 };
-    Response::json(&DeletedShape { count, index }, pretty).with("X-Nomad-Index", index.max(1))
+    Response::json(&EvalDeleteShape { count, index }, pretty).with("X-Nomad-Index", index.max(1))
 }
 
 pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {

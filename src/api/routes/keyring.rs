@@ -54,7 +54,7 @@ pub fn jwks(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     Ok(RouteOutcome::Respond(Response::json(&JwkSet { keys }, call.query.pretty)))
 }
 
-/// Keys are made once and do not change: who waits for a change waits to the end.
+/// Keys never change: a blocking query waits to its end.
 pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let keys = view.signing_keys()?;

@@ -1,4 +1,4 @@
-//! Where a request leads: one table of routes, what each line of it says, and the handlers, a file for each kind of object
+//! Routing: one table of routes, the types of its columns, and the handlers, a file for each kind of object
 //! (decision 0059).
 //!
 //! Refuses to know: sockets, and how an answer is written. Invariants: a route is declared once, in `table`; what is the same
@@ -76,7 +76,7 @@ pub enum RouteKind {
     /// Elements that a `filter` chooses from.
     List,
     Single,
-    /// Lines without end, for whoever subscribes.
+    /// An endless stream of lines.
     EventStream,
 }
 
@@ -91,7 +91,7 @@ pub enum LeaderRule {
     Any,
 }
 
-/// Whose objects a request means that names no namespace.
+/// The namespace of a request that names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Namespaces {
     /// Those of `default`.
@@ -102,7 +102,7 @@ pub enum Namespaces {
     NotNamespaced,
 }
 
-/// Who answers. The number of names is the pattern's.
+/// The handler. It takes as many names as the pattern has.
 #[derive(Clone, Copy, Debug)]
 pub enum Handler {
     NoObject(fn(&Call<'_>) -> Result<RouteOutcome, Response>),
@@ -110,7 +110,7 @@ pub enum Handler {
     TwoObjects(fn(&Call<'_>, &str, &str) -> Result<RouteOutcome, Response>),
     /// Nomad's API has it; drover has not yet (http-api.md 0.1.2). Named as Nomad names it.
     NotBuilt(&'static str),
-    /// The object may be there, this part of it is not.
+    /// A 404 for a part that never exists.
     UnknownPart,
 }
 

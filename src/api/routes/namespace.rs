@@ -1,4 +1,4 @@
-//! Namespaces: the list, one, and what is written of them.
+//! Namespaces: the list, one, and writes.
 //!
 //! Refuses to know: which jobs lie in a namespace.
 
@@ -61,7 +61,7 @@ pub fn written(done: &WriteReply) -> Response {
     Response::text(200, "").with("X-Nomad-Index", done.index().max(1))
 }
 
-/// What only other editions of the API have, and what drover has not built.
+/// Members of Nomad Enterprise, and those that drover has not built.
 const REFUSED: [&str; 4] = ["Quota", "NodePoolConfiguration", "VaultConfiguration", "ConsulConfiguration"];
 const REFUSED_CAPABILITIES: [&str; 2] = ["EnabledNetworkModes", "DisabledNetworkModes"];
 
@@ -76,7 +76,7 @@ fn decode(body: &Map<String, Value>) -> Result<NamespaceSpec, Response> {
     })
 }
 
-/// Members that ask for nothing are passed over.
+/// Empty members are ignored.
 fn refuse(object: &Map<String, Value>, names: &[&str]) -> Result<(), Response> {
     let asks = |value: &Value| match value {
         Value::String(text) => !text.is_empty(),

@@ -1,4 +1,4 @@
-//! Nodes: the list, one, and what users want of one.
+//! Nodes: the list, one, and requests that change one.
 //!
 //! Refuses to know: how a node is drained. A request becomes a `NodeUpdateRequest`; the servers decide.
 
@@ -8,7 +8,7 @@ use crate::query::object;
 use crate::response::Response;
 use crate::routes::namespace;
 use crate::routes::node_pool;
-use crate::shape::node::{NodeChangedShape, NodeEvaluatedShape, NodeShape, NodeStub};
+use crate::shape::node::{NodeEvaluateShape, NodeShape, NodeStub, NodeUpdateShape};
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use jobspec::duration::parse as parse_duration;
@@ -132,7 +132,7 @@ fn change(call: &Call<'_>, node: NodeId, request: NodeUpdateRequest, kind: Write
 
 pub fn changed(done: &WriteReply, pretty: bool) -> Response {
     let (evals, node_modify_index) = evals_of(done);
-    let shape = NodeChangedShape::new(evals, node_modify_index, done.index());
+    let shape = NodeUpdateShape::new(evals, node_modify_index, done.index());
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }
 
@@ -145,6 +145,6 @@ fn evals_of(done: &WriteReply) -> (&[EvalId], u64) {
 
 pub fn evaluated(done: &WriteReply, pretty: bool) -> Response {
     let (evals, node_modify_index) = evals_of(done);
-    let shape = NodeEvaluatedShape::new(evals, node_modify_index, done.index());
+    let shape = NodeEvaluateShape::new(evals, node_modify_index, done.index());
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }

@@ -1,4 +1,4 @@
-//! Node pools: the list, one with its nodes and jobs, and what is written of them.
+//! Node pools: the list, one with its nodes and jobs, and writes.
 //!
 //! Refuses to know: how a pool is placed on.
 

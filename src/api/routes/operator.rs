@@ -1,4 +1,4 @@
-//! What an operator asks of the servers as a group: their list and their health (http-api.md 9.4, 9.5).
+//! Operator routes: the Raft configuration, autopilot health, garbage collection (http-api.md 9.4, 9.5).
 //!
 //! Refuses to know: what a server does; it is told as the published status has it.
 
@@ -19,13 +19,13 @@ pub fn autopilot_health(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     Ok(RouteOutcome::Respond(Response::json(&shape, call.query.pretty).status(status)))
 }
 
-/// Answered as soon as the collector is on its way.
+/// Answered as soon as the collection is queued.
 pub fn collect_garbage(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let answer = WriteResponder { kind: WriteKind::Written, pretty: call.query.pretty };
     Ok(RouteOutcome::Write(WriteRequest::CollectGarbage, answer))
 }
 
-/// Every entry of the log leaves the summaries of jobs exact: there is nothing to count anew.
+/// Does nothing: every log entry keeps the summaries of jobs exact.
 pub fn reconcile_summaries(_: &Call<'_>) -> Result<RouteOutcome, Response> {
     Ok(RouteOutcome::Respond(Response::text(200, "")))
 }

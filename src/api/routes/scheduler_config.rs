@@ -3,7 +3,7 @@
 //! Refuses to know: what the settings do.
 
 use crate::response::Response;
-use crate::shape::operator::{ConfiguredShape, SchedulerShape};
+use crate::shape::operator::{SchedulerSetConfigShape, SchedulerShape};
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use model::scheduling::{Algorithm, PreemptionConfig, SchedulerSettings};
 use model::validate::multi_warning;
@@ -23,7 +23,7 @@ const DEFAULT_NODE_LIMIT: u64 = 100;
 const LIMIT_WITHOUT_EFFECT: &str =
     "NodeLimitForFeasibilityChecks has no effect: every node is looked at for every placement";
 
-/// What the body does not say is as if it had said no.
+/// Absent members are false.
 pub fn configure(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?).map_err(|bad| {
         let why = String::from_utf8_lossy(&bad.body).into_owned();
@@ -68,7 +68,7 @@ fn settings(body: &Map<String, Value>) -> Result<SchedulerSettings, Response> {
     })
 }
 
-/// `None`: nothing was said.
+/// `None`: absent.
 pub fn algorithm(body: &Map<String, Value>) -> Result<Option<Algorithm>, Response> {
     match json::text(body, "SchedulerAlgorithm")?.unwrap_or_default() {
         "" => Ok(None),
@@ -85,5 +85,6 @@ pub fn algorithm(body: &Map<String, Value>) -> Result<Option<Algorithm>, Respons
 pub fn configured(done: &WriteReply, warnings: String, pretty: bool) -> Response {
     let updated = matches!(done, WriteReply::SchedulerConfig { updated: true, .. });
     let index = done.index();
-    Response::json(&ConfiguredShape { updated, warnings, index }, pretty).with("X-Nomad-Index", index.max(1))
+    Response::json(&SchedulerSetConfigShape { updated, warnings, index }, pretty)
+        .with("X-Nomad-Index", index.max(1))
 }

@@ -4,6 +4,7 @@
 
 use crate::page::hex_digits;
 use crate::response::Response;
+use crate::shape::MetaShape;
 use crate::shape::search::SearchShape;
 use crate::{Call, RouteOutcome, blocking, json};
 use state::view::View;
@@ -54,10 +55,7 @@ impl<M: serde::Serialize> SearchResults<M> {
         let shape = SearchShape {
             matches: self.matches,
             truncations: self.truncations,
-            index: view.index().max(1),
-            last_contact: 0,
-            known_leader: call.ctx.status.leader.is_some(),
-            next_token: "",
+            meta: MetaShape::new(view.index().max(1), call.ctx.status.leader.is_some()),
         };
         blocking::with_index(call, Response::json(&shape, call.query.pretty), view.index())
     }

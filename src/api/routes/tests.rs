@@ -61,7 +61,7 @@ fn handlers_take_as_many_names_as_their_pattern_has() {
 }
 
 #[test]
-fn what_is_not_built_is_named_by_its_own_path() {
+fn routes_that_are_not_built_are_named_by_their_path() {
     for route in ROUTES {
         if let Handler::NotBuilt(name) = route.handler {
             let path = route.pattern.trim_start_matches("/v1/").replace("*id", ":id");

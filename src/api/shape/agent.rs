@@ -1,4 +1,4 @@
-//! An agent's account of itself as JSON: `self` and `health`.
+//! `agent/self`, `agent/members` and `agent/health` as JSON.
 
 use crate::agent::{AgentInfo, ClientReport};
 use serde::Serialize;

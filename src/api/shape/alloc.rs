@@ -2,7 +2,7 @@
 //! states and events.
 
 use super::super::filter::OmitEmpty;
-use super::claims::{HeldDeviceShape, MappingShape, NetworkShape, listed};
+use super::claims::{AllocatedDeviceShape, NetworkShape, PortMappingShape, listed};
 use super::deployment::AllocHealthShape;
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
 use super::metric::MetricShape;
@@ -58,20 +58,20 @@ pub struct AllocStub<'a> {
 
 /// Which of a stub's heavy members the caller wants.
 #[derive(Clone, Copy)]
-pub struct StubWants {
+pub struct StubOptions {
     pub resources: bool,
     pub task_states: bool,
 }
 
-impl Default for StubWants {
+impl Default for StubOptions {
     fn default() -> Self {
-        StubWants { resources: false, task_states: true }
+        StubOptions { resources: false, task_states: true }
     }
 }
 
 impl<'a> AllocStub<'a> {
     /// `job` is the spec that the allocation names, where the region still has it.
-    pub fn new(a: &'a Allocation, job: Option<&Job>, wants: StubWants) -> Self {
+    pub fn new(a: &'a Allocation, job: Option<&Job>, wants: StubOptions) -> Self {
         AllocStub {
             id: a.id.to_string(),
             eval_id: a.eval_id.to_string(),
@@ -241,13 +241,13 @@ impl<'a> AllocShape<'a> {
 /// `PUT /v1/allocation/:id/stop`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct StoppedShape {
+pub struct AllocStopShape {
     #[serde(rename = "EvalID")]
     pub eval_id: String,
     pub index: u64,
 }
 
-/// What servers asked of an allocation beyond running or stopping.
+/// `DesiredTransition`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct TransitionShape {
@@ -285,7 +285,7 @@ impl<'a> AllocatedShape<'a> {
             cpu: AllocatedCpuShape { cpu_shares: t.cpu_mhz, reserved_cores: list_or_null(&t.held.cores) },
             memory: AllocatedMemoryShape { memory_mb: t.memory_mb, memory_max_mb: t.held.memory_max_mb },
             networks: listed(&t.held.networks, NetworkShape::held),
-            devices: listed(&t.held.devices, HeldDeviceShape::new),
+            devices: listed(&t.held.devices, AllocatedDeviceShape::new),
         };
         AllocatedShape {
             tasks: r.tasks.iter().map(|(n, t)| (n.as_str(), task(t))).collect(),
@@ -297,7 +297,7 @@ impl<'a> AllocatedShape<'a> {
             shared: AllocatedSharedShape {
                 networks: listed(&r.networks, NetworkShape::held),
                 disk_mb: r.disk_mb,
-                ports: MappingShape::of(&r.networks),
+                ports: PortMappingShape::of(&r.networks),
             },
         }
     }
@@ -309,7 +309,7 @@ struct AllocatedTaskShape<'a> {
     cpu: AllocatedCpuShape<'a>,
     memory: AllocatedMemoryShape,
     networks: Option<Vec<NetworkShape<'a>>>,
-    devices: Option<Vec<HeldDeviceShape<'a>>>,
+    devices: Option<Vec<AllocatedDeviceShape<'a>>>,
 }
 
 #[derive(Serialize)]
@@ -333,10 +333,10 @@ struct AllocatedSharedShape<'a> {
     networks: Option<Vec<NetworkShape<'a>>>,
     #[serde(rename = "DiskMB")]
     disk_mb: i64,
-    ports: Option<Vec<MappingShape<'a>>>,
+    ports: Option<Vec<PortMappingShape<'a>>>,
 }
 
-/// Those that made way for it.
+/// The allocations that it preempted.
 fn preempted(a: &Allocation) -> Option<Vec<String>> {
     let ids = || a.preempted.iter().map(ToString::to_string).collect();
     (!a.preempted.is_empty()).then(ids)

@@ -71,7 +71,7 @@ fn inner_port(p: &HeldPort) -> i64 {
 /// A port of an allocation: who connects to it finds it here.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct MappingShape<'a> {
+pub struct PortMappingShape<'a> {
     label: &'a str,
     value: u16,
     to: i64,
@@ -79,20 +79,20 @@ pub struct MappingShape<'a> {
     host_ip: &'a str,
 }
 
-impl<'a> MappingShape<'a> {
+impl<'a> PortMappingShape<'a> {
     pub fn of(networks: &'a [HeldNetwork]) -> Option<Vec<Self>> {
         let all: Vec<Self> = networks.iter().flat_map(|n| &n.ports).map(Self::new).collect();
         (!all.is_empty()).then_some(all)
     }
 
     fn new(p: &'a HeldPort) -> Self {
-        MappingShape { label: &p.label, value: p.value, to: inner_port(p), host_ip: &p.host_ip }
+        PortMappingShape { label: &p.label, value: p.value, to: inner_port(p), host_ip: &p.host_ip }
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct HeldDeviceShape<'a> {
+pub struct AllocatedDeviceShape<'a> {
     vendor: &'a str,
     #[serde(rename = "Type")]
     kind: &'a str,
@@ -101,9 +101,9 @@ pub struct HeldDeviceShape<'a> {
     ids: &'a [String],
 }
 
-impl<'a> HeldDeviceShape<'a> {
+impl<'a> AllocatedDeviceShape<'a> {
     pub fn new(d: &'a HeldDevice) -> Self {
-        HeldDeviceShape { vendor: &d.vendor, kind: &d.kind, name: &d.name, ids: &d.ids }
+        AllocatedDeviceShape { vendor: &d.vendor, kind: &d.kind, name: &d.name, ids: &d.ids }
     }
 }
 

@@ -121,7 +121,7 @@ impl AllocHealthShape {
 /// What a change of a deployment led to.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct SteppedShape {
+pub struct DeploymentUpdateShape {
     #[serde(rename = "EvalID")]
     pub eval_id: String,
     pub eval_create_index: u64,

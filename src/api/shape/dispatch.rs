@@ -1,4 +1,4 @@
-//! Jobs that make others, as JSON: what was dispatched, and the number of their children (jobspec.md 3.14, http-api.md 1.2.9).
+//! Periodic and parameterized jobs as JSON: what was dispatched, and the number of their children (jobspec.md 3.14, http-api.md 1.2.9).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +11,10 @@ pub fn payload_text(dispatch: &Dispatch) -> Option<String> {
     Some(STANDARD.encode(payload))
 }
 
-/// What dispatching led to.
+/// `PUT /v1/job/:id/dispatch`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct DispatchedShape<'a> {
+pub struct JobDispatchShape<'a> {
     #[serde(rename = "DispatchedJobID")]
     pub dispatched_job_id: &'a str,
     #[serde(rename = "EvalID")]
@@ -39,10 +39,10 @@ impl ChildrenShape {
     }
 }
 
-/// What forcing a launch led to.
+/// `PUT /v1/job/:id/periodic/force`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct LaunchedShape {
+pub struct PeriodicForceShape {
     #[serde(rename = "EvalID")]
     pub eval_id: String,
     pub eval_create_index: u64,

@@ -2,7 +2,7 @@
 
 use super::super::filter::OmitEmpty;
 use super::metric::MetricShape;
-use super::{is_zero, map_or_null, rfc3339};
+use super::{MetaShape, is_zero, map_or_null, rfc3339};
 use model::eval::Evaluation;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -185,10 +185,10 @@ impl<'a> RelatedShape<'a> {
     }
 }
 
-/// The answer to whoever deletes evaluations.
+/// `DELETE /v1/evaluations`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct DeletedShape {
+pub struct EvalDeleteShape {
     pub count: u64,
     pub index: u64,
 }
@@ -196,10 +196,8 @@ pub struct DeletedShape {
 /// How many evaluations there are.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct CountShape {
+pub struct EvalCountShape {
     pub count: usize,
-    pub index: u64,
-    pub last_contact: u64,
-    pub known_leader: bool,
-    pub next_token: &'static str,
+    #[serde(flatten)]
+    pub meta: MetaShape,
 }

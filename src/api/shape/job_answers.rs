@@ -1,10 +1,10 @@
-//! What is told about jobs beside the job itself: its stub in lists, its summary, its versions, and what became of its
-//! registration or deregistration.
+//! Answers about jobs besides the job itself: stubs in lists, summaries, versions, and the responses to registration,
+//! deregistration and validation.
 
 use super::diff::DiffShape;
 use super::dispatch::ChildrenShape;
 use super::job::JobShape;
-use super::{Null, list_or_null, map_or_null};
+use super::{MetaShape, Null, list_or_null, map_or_null};
 use model::alloc::Allocation;
 use model::deployment::Deployment;
 use model::id::JobKey;
@@ -135,10 +135,8 @@ impl GroupSummaryShape {
 pub struct VersionsShape<'a> {
     pub versions: Vec<JobShape<'a>>,
     pub diffs: Option<Vec<DiffShape<'a>>>,
-    pub index: u64,
-    pub last_contact: u64,
-    pub known_leader: bool,
-    pub next_token: &'static str,
+    #[serde(flatten)]
+    pub meta: MetaShape,
 }
 
 /// `GET /v1/job/:id/submission`.
@@ -174,16 +172,16 @@ impl<'a> SubmissionShape<'a> {
 /// `PUT /v1/validate/job`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct ValidatedShape<'a> {
+pub struct JobValidateShape<'a> {
     driver_config_validated: bool,
     validation_errors: Option<&'a [String]>,
     error: String,
     warnings: String,
 }
 
-impl<'a> ValidatedShape<'a> {
+impl<'a> JobValidateShape<'a> {
     pub fn new(validation: &'a Validation) -> Self {
-        ValidatedShape {
+        JobValidateShape {
             driver_config_validated: true,
             validation_errors: list_or_null(&validation.errors),
             error: validation.error_text(),
@@ -195,19 +193,17 @@ impl<'a> ValidatedShape<'a> {
 /// The answer to a registration.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct RegisteredShape {
+pub struct JobRegisterShape {
     #[serde(rename = "EvalID")]
     pub eval_id: String,
     pub eval_create_index: u64,
     pub job_modify_index: u64,
     pub warnings: String,
-    pub index: u64,
-    pub last_contact: u64,
-    pub known_leader: bool,
-    pub next_token: &'static str,
+    #[serde(flatten)]
+    pub meta: MetaShape,
 }
 
-/// The answer to whoever says whether a version is stable.
+/// `PUT /v1/job/:id/stable`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct StabilityShape {
@@ -215,24 +211,22 @@ pub struct StabilityShape {
     pub index: u64,
 }
 
-/// The answer to whoever names a version, or takes its name back.
+/// `PUT` and `DELETE /v1/job/:id/versions/:tag/tag`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct TaggedShape<'a> {
+pub struct JobTagShape<'a> {
     pub name: &'a str,
     pub description: &'a str,
     /// Nanoseconds since 1970.
     pub tagged_time: i64,
-    pub index: u64,
-    pub last_contact: u64,
-    pub known_leader: bool,
-    pub next_token: &'static str,
+    #[serde(flatten)]
+    pub meta: MetaShape,
 }
 
 /// The answer to a deregistration.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct DeregisteredShape {
+pub struct JobDeregisterShape {
     #[serde(rename = "EvalID")]
     pub eval_id: String,
     pub eval_create_index: u64,
@@ -240,10 +234,8 @@ pub struct DeregisteredShape {
     #[serde(rename = "VolumeEvalID")]
     pub volume_eval_id: &'static str,
     pub volume_eval_index: u64,
-    pub index: u64,
-    pub last_contact: u64,
-    pub known_leader: bool,
-    pub next_token: &'static str,
+    #[serde(flatten)]
+    pub meta: MetaShape,
 }
 
 /// A job with its allocations, as a page of jobs shows it.

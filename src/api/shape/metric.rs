@@ -1,4 +1,4 @@
-//! How a placement was searched for, as JSON. Refuses to know what became of it.
+//! The metrics of a placement (`AllocationMetric`) as JSON. Refuses to know its outcome.
 
 use super::{Null, map_or_null};
 use model::alloc::{AllocMetric, NodeScore};

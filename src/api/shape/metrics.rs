@@ -24,7 +24,7 @@ pub struct Gauge<'a> {
     pub labels: &'a Labels,
 }
 
-/// What one interval of the collector holds.
+/// The aggregate of one interval.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Counted {
@@ -41,7 +41,7 @@ pub struct Counted {
     labels: Labels,
 }
 
-/// What half, nine tenths and all but a hundredth of a sample's values do not exceed.
+/// The quantiles 0.5, 0.9 and 0.99 of a sample.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Quantiles {

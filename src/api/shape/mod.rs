@@ -47,6 +47,23 @@ pub type Null = ();
 #[derive(Serialize)]
 pub struct Empty {}
 
+/// Nomad's `QueryMeta` and `WriteMeta`, which stand among the members of some answers. `known_leader` is always false in an answer to a
+/// write.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct MetaShape {
+    index: u64,
+    last_contact: u64,
+    known_leader: bool,
+    next_token: &'static str,
+}
+
+impl MetaShape {
+    pub fn new(index: u64, known_leader: bool) -> MetaShape {
+        MetaShape { index, last_contact: 0, known_leader, next_token: "" }
+    }
+}
+
 /// RFC 3339 with nanoseconds as far as they are needed, in UTC; `None` (so `null`) for a time that was never set
 /// (http-api.md 0.2.4).
 pub fn rfc3339(at: Wall) -> Option<String> {

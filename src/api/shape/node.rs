@@ -1,7 +1,7 @@
 //! Nodes as JSON: the whole node (its secret never leaves) and its stub in lists.
 
 use super::claims::{AddressShape, HostNetworkShape, HostVolumeShape, NetworkShape, NodeDeviceShape, listed};
-use super::{Empty, Null, list_or_null, map_or_null, rfc3339};
+use super::{Empty, MetaShape, Null, list_or_null, map_or_null, rfc3339};
 use model::drain::{Drain, LastDrain};
 use model::id::EvalId;
 use model::node::{DriverInfo, Node, NodeEvent, NodeInfo, NodeNetwork};
@@ -212,7 +212,7 @@ impl<'a> LastDrainShape<'a> {
 /// The answer to a change of eligibility or drain.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct NodeChangedShape {
+pub struct NodeUpdateShape {
     #[serde(rename = "EvalIDs")]
     eval_ids: Option<Vec<String>>,
     eval_create_index: u64,
@@ -220,9 +220,9 @@ pub struct NodeChangedShape {
     index: u64,
 }
 
-impl NodeChangedShape {
+impl NodeUpdateShape {
     pub fn new(evals: &[EvalId], node_modify_index: u64, index: u64) -> Self {
-        NodeChangedShape {
+        NodeUpdateShape {
             eval_ids: ids(evals),
             eval_create_index: if evals.is_empty() { 0 } else { index },
             node_modify_index,
@@ -238,7 +238,7 @@ fn ids(evals: &[EvalId]) -> Option<Vec<String>> {
 /// The answer to an evaluation or a purge of a node.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct NodeEvaluatedShape {
+pub struct NodeEvaluateShape {
     #[serde(rename = "HeartbeatTTL")]
     heartbeat_ttl: i64,
     #[serde(rename = "EvalIDs")]
@@ -249,15 +249,13 @@ pub struct NodeEvaluatedShape {
     leader_rpc_addr: &'static str,
     num_nodes: u64,
     servers: Null,
-    index: u64,
-    last_contact: u64,
-    known_leader: bool,
-    next_token: &'static str,
+    #[serde(flatten)]
+    meta: MetaShape,
 }
 
-impl NodeEvaluatedShape {
+impl NodeEvaluateShape {
     pub fn new(evals: &[EvalId], node_modify_index: u64, index: u64) -> Self {
-        NodeEvaluatedShape {
+        NodeEvaluateShape {
             heartbeat_ttl: 0,
             eval_create_index: if evals.is_empty() { 0 } else { index },
             eval_ids: ids(evals),
@@ -265,10 +263,7 @@ impl NodeEvaluatedShape {
             leader_rpc_addr: "",
             num_nodes: 0,
             servers: (),
-            index,
-            last_contact: 0,
-            known_leader: false,
-            next_token: "",
+            meta: MetaShape::new(index, false),
         }
     }
 }

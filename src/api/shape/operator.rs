@@ -1,5 +1,6 @@
 //! The servers as a group as JSON (http-api.md 9.4, 9.5). A server alone is the whole group.
 
+use super::MetaShape;
 use crate::agent::AgentInfo;
 use model::scheduling::SchedulerConfig;
 use serde::Serialize;
@@ -10,10 +11,8 @@ use wire::status::ServerStatus;
 #[serde(rename_all = "PascalCase")]
 pub struct SchedulerShape {
     scheduler_config: SettingsShape,
-    index: u64,
-    last_contact: u64,
-    known_leader: bool,
-    next_token: &'static str,
+    #[serde(flatten)]
+    meta: MetaShape,
 }
 
 #[derive(Serialize)]
@@ -56,14 +55,14 @@ impl SchedulerShape {
             modify_index: config.modify_index,
         };
         let index = config.modify_index.max(1);
-        SchedulerShape { scheduler_config, index, last_contact: 0, known_leader, next_token: "" }
+        SchedulerShape { scheduler_config, meta: MetaShape::new(index, known_leader) }
     }
 }
 
-/// The answer to whoever configures the scheduler.
+/// `PUT /v1/operator/scheduler/configuration`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct ConfiguredShape {
+pub struct SchedulerSetConfigShape {
     pub updated: bool,
     /// Left out when there are none.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -1,10 +1,10 @@
-//! What registering a job would do, as JSON (http-api.md 1.2.4).
+//! A job plan as JSON (http-api.md 1.2.4).
 
-use super::alloc::{AllocStub, StubWants};
+use super::alloc::{AllocStub, StubOptions};
 use super::diff::DiffShape;
 use super::eval::EvalShape;
 use super::metric::MetricShape;
-use super::rfc3339;
+use super::{MetaShape, rfc3339};
 use model::alloc::Allocation;
 use model::diff::JobDiff;
 use model::job::Job;
@@ -25,10 +25,8 @@ pub struct PlanShape<'a> {
     diff: Option<DiffShape<'a>>,
     next_periodic_launch: Option<String>,
     warnings: &'a str,
-    index: u64,
-    last_contact: u64,
-    known_leader: bool,
-    next_token: &'static str,
+    #[serde(flatten)]
+    meta: MetaShape,
 }
 
 #[derive(Serialize)]
@@ -78,7 +76,7 @@ impl<'a> PlanShape<'a> {
         let failed = r.failed.iter().map(|(g, m)| (g.as_str(), MetricShape::new(m, node_pool)));
         let evals = || r.created.iter().map(|e| EvalShape::new(e, node_pool)).collect();
         let stub = |(a, job): &'a (Allocation, Option<Arc<Job>>)| {
-            AllocStub::new(a, job.as_deref(), StubWants::default())
+            AllocStub::new(a, job.as_deref(), StubOptions::default())
         };
         let preempted = || r.preempted.iter().map(stub).collect();
         PlanShape {
@@ -92,10 +90,7 @@ impl<'a> PlanShape<'a> {
             diff: diff.map(DiffShape::new),
             next_periodic_launch: r.next_launch.and_then(rfc3339),
             warnings,
-            index: r.index,
-            last_contact: 0,
-            known_leader: false,
-            next_token: "",
+            meta: MetaShape::new(r.index, false),
         }
     }
 }

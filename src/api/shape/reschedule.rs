@@ -1,5 +1,4 @@
-//! What became of an allocation's predecessors and of its node, as JSON: the tracker of reschedulings, the changes of state
-//! that servers saw. Refuses to know the allocation's other members.
+//! An allocation's reschedule tracker and its state changes (such as a lost or reconnected node) as JSON. Refuses to know the allocation's other members.
 
 use super::rfc3339;
 use model::alloc::{Allocation, StateChange};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 type Free<'a> = BTreeMap<&'a str, FreeForm<'a>>;
 
-/// `None`: nothing was said.
+/// `None`: absent.
 fn free(map: &BTreeMap<String, Value>) -> Option<Free<'_>> {
     (!map.is_empty()).then(|| block::free(map))
 }
@@ -123,7 +123,7 @@ pub struct ScaleStatusShape<'a> {
     pub task_groups: BTreeMap<&'a str, GroupScaleShape>,
 }
 
-/// How many of a group there are to be, and how those that there are do.
+/// The scale status of a group: desired count, and counts of its allocations.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct GroupScaleShape {

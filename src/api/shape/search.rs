@@ -1,5 +1,6 @@
 //! The answers of both searches as JSON.
 
+use super::MetaShape;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -9,10 +10,8 @@ use std::collections::BTreeMap;
 pub struct SearchShape<M> {
     pub matches: BTreeMap<&'static str, Vec<M>>,
     pub truncations: BTreeMap<&'static str, bool>,
-    pub index: u64,
-    pub last_contact: u64,
-    pub known_leader: bool,
-    pub next_token: &'static str,
+    #[serde(flatten)]
+    pub meta: MetaShape,
 }
 
 /// A name, and what leads to the object that has it: namespace, job, group and so on.

@@ -4,7 +4,8 @@ use super::{Empty, Null};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wire::resource_usage::{
-    AllocResourceUsage, HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, ResourceUsage,
+    AllocResourceUsage, CgroupUsage, HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, ResourceUsage,
+    TaskResourceUsage,
 };
 
 #[derive(Serialize)]
@@ -55,67 +56,86 @@ struct CpuShape {
     throttled_periods: u64,
     throttled_time: u64,
     percent: f64,
-    measured: [&'static str; 3],
+    measured: Vec<&'static str>,
 }
 
 impl<'a> AllocStatsShape<'a> {
     pub fn new(figures: &'a AllocResourceUsage) -> AllocStatsShape<'a> {
-        let mut all = ResourceUsage::default();
+        let mut all = TaskResourceUsage::default();
         for task in figures.tasks.values() {
-            add(&mut all, &task.usage);
+            add(&mut all, task);
         }
         let timestamp = figures.at.0;
-        let task = |task: &wire::resource_usage::TaskResourceUsage| TaskFiguresShape {
-            resource_usage: UsageShape::new(&task.usage),
+        let process = |usage: &ResourceUsage| UsageShape::new(usage, &CgroupUsage::default());
+        let task = |task: &TaskResourceUsage| TaskFiguresShape {
+            resource_usage: UsageShape::new(&task.usage, &task.cgroup),
             timestamp,
-            pids: task.processes.iter().map(|(pid, u)| (pid.to_string(), UsageShape::new(u))).collect(),
+            pids: task.processes.iter().map(|(pid, usage)| (pid.to_string(), process(usage))).collect(),
         };
         AllocStatsShape {
-            resource_usage: UsageShape::new(&all),
+            resource_usage: UsageShape::new(&all.usage, &all.cgroup),
             tasks: figures.tasks.iter().map(|(name, t)| (name.as_str(), task(t))).collect(),
             timestamp,
         }
     }
 }
 
-fn add(all: &mut ResourceUsage, one: &ResourceUsage) {
-    let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
-    all.user_percent += one.user_percent;
-    all.system_percent += one.system_percent;
-    all.mhz += one.mhz;
-    all.rss_bytes += one.rss_bytes;
-    all.memory_bytes = sum(all.memory_bytes, one.memory_bytes);
-    all.max_memory_bytes = sum(all.max_memory_bytes, one.max_memory_bytes);
+fn add(all: &mut TaskResourceUsage, one: &TaskResourceUsage) {
+    all.usage.user_percent += one.usage.user_percent;
+    all.usage.system_percent += one.usage.system_percent;
+    all.usage.mhz += one.usage.mhz;
+    all.usage.rss_bytes += one.usage.rss_bytes;
+    let (all, one) = (&mut all.cgroup, &one.cgroup);
+    for (all, one) in [
+        (&mut all.memory_bytes, one.memory_bytes),
+        (&mut all.max_memory_bytes, one.max_memory_bytes),
+        (&mut all.cache_bytes, one.cache_bytes),
+        (&mut all.swap_bytes, one.swap_bytes),
+        (&mut all.mapped_file_bytes, one.mapped_file_bytes),
+        (&mut all.kernel_bytes, one.kernel_bytes),
+        (&mut all.max_kernel_bytes, one.max_kernel_bytes),
+        (&mut all.throttled_periods, one.throttled_periods),
+        (&mut all.throttled_nanos, one.throttled_nanos),
+        (&mut all.cpu_nanos, one.cpu_nanos),
+    ] {
+        *all = all.map_or(one, |sum| Some(sum.saturating_add(one.unwrap_or(0))));
+    }
 }
 
 impl UsageShape {
-    fn new(usage: &ResourceUsage) -> UsageShape {
-        let measured =
-            [Some("RSS"), usage.memory_bytes.map(|_| "Usage"), usage.max_memory_bytes.map(|_| "Max Usage")];
+    fn new(usage: &ResourceUsage, cgroup: &CgroupUsage) -> UsageShape {
+        let mut memory = vec!["RSS"];
+        let mut cpu = vec!["System Mode", "User Mode", "Percent"];
         UsageShape {
             memory_stats: MemoryUsageShape {
                 rss: usage.rss_bytes,
-                cache: 0,
-                swap: 0,
-                mapped_file: 0,
-                usage: usage.memory_bytes.unwrap_or(0),
-                max_usage: usage.max_memory_bytes.unwrap_or(0),
-                kernel_usage: 0,
-                kernel_max_usage: 0,
-                measured: measured.into_iter().flatten().collect(),
+                cache: counted("Cache", cgroup.cache_bytes, &mut memory),
+                swap: counted("Swap", cgroup.swap_bytes, &mut memory),
+                mapped_file: counted("Mapped File", cgroup.mapped_file_bytes, &mut memory),
+                usage: counted("Usage", cgroup.memory_bytes, &mut memory),
+                max_usage: counted("Max Usage", cgroup.max_memory_bytes, &mut memory),
+                kernel_usage: counted("Kernel Usage", cgroup.kernel_bytes, &mut memory),
+                kernel_max_usage: counted("Kernel Max Usage", cgroup.max_kernel_bytes, &mut memory),
+                measured: memory,
             },
             cpu_stats: CpuShape {
                 system_mode: usage.system_percent,
                 user_mode: usage.user_percent,
                 total_ticks: usage.mhz,
-                throttled_periods: 0,
-                throttled_time: 0,
+                throttled_periods: counted("Throttled Periods", cgroup.throttled_periods, &mut cpu),
+                throttled_time: counted("Throttled Time", cgroup.throttled_nanos, &mut cpu),
                 percent: usage.user_percent + usage.system_percent,
-                measured: ["System Mode", "User Mode", "Percent"],
+                measured: cpu,
             },
             device_stats: (),
         }
     }
+}
+
+/// A figure, with its name among the measured ones if it is one of them.
+fn counted(name: &'static str, figure: Option<u64>, measured: &mut Vec<&'static str>) -> u64 {
+    measured.extend(figure.map(|_| name));
+    figure.unwrap_or(0)
 }
 
 #[derive(Serialize)]

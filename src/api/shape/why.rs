@@ -1,4 +1,4 @@
-//! Why something is as it is, as JSON.
+//! The answers of the `why` routes as JSON.
 
 use model::alloc::NodeScore;
 use serde_json::{Value, json};

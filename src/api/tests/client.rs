@@ -86,7 +86,7 @@ fn a_task_that_has_not_begun_has_no_logs() {
 }
 
 #[test]
-fn what_is_asked_of_an_allocation_is_taken_apart() {
+fn alloc_requests_are_parsed() {
     let world = World::running();
     let alloc = alloc_id(1);
     let restart = |scope| ClientRequest::Restart { alloc, scope };

@@ -83,7 +83,7 @@ fn a_leader_with_peers_confirms_its_reads_and_does_its_writes() {
 }
 
 #[test]
-fn what_nobody_can_answer_is_refused_after_a_while() {
+fn without_a_leader_requests_are_refused_after_a_while() {
     let mut world = follower();
     world.status.leader = None;
     for (method, target) in [(Method::Get, "/v1/jobs"), (Method::Delete, "/v1/job/web")] {

@@ -93,7 +93,7 @@ fn a_deployment_is_waited_for() {
 }
 
 #[test]
-fn what_users_want_of_a_deployment_becomes_an_action() {
+fn deployment_requests_become_deployment_steps() {
     let world = World::new();
     let alloc = alloc_id(2);
     let named = |more: &str| format!(r#"{{"DeploymentID":"{}"{more}}}"#, id());

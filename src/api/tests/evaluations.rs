@@ -44,7 +44,7 @@ fn jobs_and_nodes_are_evaluated_on_demand() {
 }
 
 #[test]
-fn an_allocation_is_stopped_by_what_servers_ask_of_it() {
+fn stopping_an_alloc_sets_its_desired_transition() {
     let world = World::running();
     let target = format!("/v1/allocation/{}/stop", alloc_id(1));
     let migrate = Transition { migrate: Some(Leave::AtOnce), ..Transition::default() };

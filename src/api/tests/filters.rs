@@ -48,7 +48,7 @@ fn every_list_takes_a_filter() {
 }
 
 #[test]
-fn an_element_that_cannot_be_asked_ends_the_list() {
+fn a_filter_error_on_one_element_fails_the_list() {
     let world = World::running();
     for (target, filter, sentence) in [
         (
@@ -85,7 +85,7 @@ fn an_element_that_cannot_be_asked_ends_the_list() {
 }
 
 #[test]
-fn pages_are_of_what_matches() {
+fn pages_count_only_matching_elements() {
     let mut world = World::new();
     for (n, id) in [(1, "a1"), (2, "b1"), (3, "a2"), (4, "a3")] {
         world.job(id, n);

@@ -87,7 +87,7 @@ const ROUTES_WITH_AN_ID: &[(Method, &str)] = &[
 ];
 
 #[test]
-fn what_is_no_id_is_a_400_on_every_route() {
+fn a_malformed_id_is_a_400_on_every_route() {
     let world = World::running();
     let body = r#"{"Eligibility":"eligible","Signal":"SIGHUP","Pause":true,"All":true}"#;
     for id in

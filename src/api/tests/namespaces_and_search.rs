@@ -42,7 +42,7 @@ fn namespaces_are_read() {
 }
 
 #[test]
-fn what_is_said_of_a_namespace_becomes_an_action() {
+fn namespace_upsert_becomes_a_write_request() {
     let world = World::new();
     let body = r#"{"Name":"team","description":"ours","Meta":{"k":"v"},"Quota":"","NodePoolConfiguration":null,
         "Capabilities":{"EnabledTaskDrivers":["raw_exec"],"DisabledTaskDrivers":null},"Hash":"x","CreateIndex":7}"#;
@@ -65,7 +65,7 @@ fn what_is_said_of_a_namespace_becomes_an_action() {
 }
 
 #[test]
-fn what_is_no_namespace_is_told_why() {
+fn invalid_namespaces_are_refused_with_the_reason() {
     let world = World::new();
     let huge = json!({ "Name": "a".repeat(1 << 20) }).to_string();
     for (target, body, status, part) in [
@@ -111,7 +111,7 @@ fn what_is_no_namespace_is_told_why() {
 }
 
 #[test]
-fn the_text_of_a_version_is_told() {
+fn the_submission_of_a_version_is_shown() {
     let mut world = World::new();
     world.region.run(&submit(spec("web", 1), "job \"web\" {}", 6));
     world.region.run(&register(spec("web", 2), None));
@@ -144,7 +144,7 @@ fn with_source(source: &str) -> String {
 }
 
 #[test]
-fn texts_that_are_too_long_are_not_kept_and_that_is_told() {
+fn a_submission_over_the_limit_is_dropped_with_a_warning() {
     let mut world = World::new();
     world.agent.job_max_source_bytes = 20;
     for (source, kept) in [("", false), ("0123456789abcdef", true), ("0123456789abcdefg", false)] {
@@ -205,7 +205,7 @@ fn searched() -> World {
 }
 
 #[test]
-fn names_are_found_by_any_part_with_what_leads_to_them() {
+fn fuzzy_search_finds_names_with_their_scope() {
     let world = searched();
     let all = fuzzy(&world, &json!({"Text": "WEB", "Context": "all"}));
     assert_eq!(all["Matches"]["jobs"], json!([{"ID": "web", "Scope": ["default", "web"]}]));
@@ -236,7 +236,7 @@ fn names_are_found_by_any_part_with_what_leads_to_them() {
 }
 
 #[test]
-fn a_search_by_parts_is_bounded() {
+fn fuzzy_search_is_bounded() {
     let mut world = World::new();
     for n in 0..5 {
         world.job(&format!("job-{n}"), n + 1);
@@ -266,7 +266,7 @@ fn a_search_by_parts_is_bounded() {
 }
 
 #[test]
-fn beginnings_are_found_in_every_context() {
+fn prefix_search_covers_every_context() {
     let world = searched();
     let matches = |target: &str, body: Value| found(&world, target, &body)["Matches"].clone();
     assert_eq!(

@@ -14,7 +14,7 @@ fn drain(deadline: Span, ignore_system: bool) -> NodeUpdateRequest {
 }
 
 #[test]
-fn bodies_become_wishes() {
+fn node_requests_become_node_updates() {
     let world = World::running();
     let meta = BTreeMap::from([("why".to_string(), "disk".to_string())]);
     for (part, body, request) in [

@@ -7,7 +7,7 @@ use crate::monitor::{MonitorLevel, MonitorRequest};
 use model::job::JobSpec;
 use state::apply::ApplyResult as Applied;
 use wire::metrics::MetricsSnapshot;
-use wire::resource_usage::{AllocResourceUsage, ResourceUsage, TaskResourceUsage};
+use wire::resource_usage::{AllocResourceUsage, CgroupUsage, ResourceUsage, TaskResourceUsage};
 
 impl World {
     fn subscription(&self, target: &str) -> Result<Subscription, String> {
@@ -210,7 +210,7 @@ fn metrics_of_children_are_labelled_with_their_parent() {
 }
 
 #[test]
-fn what_tasks_use_is_told_where_it_is_published() {
+fn alloc_metrics_are_shown_when_published() {
     let mut world = World::running();
     let collect =
         |world: &World| match world.step(&request(Method::Get, "/v1/metrics", ""), WaitState::default()) {
@@ -225,14 +225,36 @@ fn what_tasks_use_is_told_where_it_is_published() {
         ResourceUsage { user_percent: 3.0, system_percent: 1.0, rss_bytes: 4096, ..ResourceUsage::default() };
     let task = world.region.store.reader().view().unwrap().alloc(id).unwrap().unwrap();
     let name = task.resources.tasks.keys().next().unwrap().clone();
-    let tasks = [(name.clone(), TaskResourceUsage { usage, ..TaskResourceUsage::default() })].into();
+    let cgroup = CgroupUsage {
+        cache_bytes: Some(1),
+        swap_bytes: Some(2),
+        mapped_file_bytes: Some(3),
+        kernel_bytes: Some(4),
+        max_kernel_bytes: Some(5),
+        throttled_periods: Some(6),
+        throttled_nanos: Some(7),
+        cpu_nanos: Some(2_500_000_000),
+        ..CgroupUsage::default()
+    };
+    let measured = TaskResourceUsage { usage, cgroup, ..TaskResourceUsage::default() };
+    let tasks = [(name.clone(), measured)].into();
     metrics.add_alloc_usage(id, &AllocResourceUsage { tasks, at: AT });
+    let info = world.region.store.reader().view().unwrap().node(node_id(1)).unwrap().unwrap().info.clone();
+    let core_mhz = info.capacity.cpu_mhz as f64 / f64::from(info.cpu_cores);
     let json: Value = serde_json::from_slice(&metrics.response(&HostMetrics::default()).body).unwrap();
     for (metric, expected) in [
         ("cpu.total_percent", Some(4.0)),
         ("memory.rss", Some(4096.0)),
         ("memory.allocated", Some(task.resources.tasks[&name].memory_mb as f64 * 1_048_576.0)),
         ("memory.usage", None),
+        ("memory.cache", Some(1.0)),
+        ("memory.swap", Some(2.0)),
+        ("memory.mapped_file", Some(3.0)),
+        ("memory.kernel_usage", Some(4.0)),
+        ("memory.kernel_max_usage", Some(5.0)),
+        ("cpu.throttled_periods", Some(6.0)),
+        ("cpu.throttled_time", Some(7.0)),
+        ("cpu.total_ticks_count", Some(2.5 * core_mhz)),
     ] {
         let found = gauge(&json, &format!("nomad.client.allocs.{metric}"), "task", &name);
         assert_eq!(found, expected, "{metric}");
@@ -245,13 +267,15 @@ fn ticks_of_the_machine_are_its_share_of_a_core() {
     world.agent.telemetry.publish_node = true;
     let outcome = world.step(&request(Method::Get, "/v1/metrics", ""), WaitState::default());
     let RouteOutcome::Metrics(metrics) = outcome else { panic!("no metrics") };
-    let cpus = vec![CpuMetrics { name: "cpu0".into(), total: 50.0, ..CpuMetrics::default() }];
+    let cpus =
+        vec![CpuMetrics { name: "cpu0".into(), total: 50.0, busy_seconds: 8.0, ..CpuMetrics::default() }];
     let json: Value =
         serde_json::from_slice(&metrics.response(&HostMetrics { cpus, ..HostMetrics::default() }).body)
             .unwrap();
     let info = world.region.store.reader().view().unwrap().node(node_id(1)).unwrap().unwrap().info.clone();
     let half = info.capacity.cpu_mhz as f64 / f64::from(info.cpu_cores) / 2.0;
     assert_eq!(gauge(&json, "nomad.client.host.cpu.total_ticks", "cpu", "cpu0"), Some(half));
+    assert_eq!(gauge(&json, "nomad.client.host.cpu.total_ticks_count", "cpu", "cpu0"), Some(16.0 * half));
 }
 
 #[test]
@@ -294,7 +318,7 @@ fn events_that_are_not_kept_are_refused_with_a_sentence() {
 }
 
 #[test]
-fn prometheus_is_given_where_it_is_switched_on() {
+fn prometheus_metrics_need_their_setting() {
     let mut world = World::running();
     let refused = world.get("/v1/metrics?format=prometheus");
     assert_eq!((refused.status, text(&refused).as_str()), (415, "Prometheus is not enabled"));
@@ -321,7 +345,7 @@ fn prometheus_is_given_where_it_is_switched_on() {
 }
 
 #[test]
-fn the_machines_figures_are_told_where_they_are_published() {
+fn node_metrics_are_shown_when_published() {
     let mut world = World::running();
     world.machine.memory =
         Some(crate::metrics::MemoryMetrics { total_bytes: 10, available_bytes: 4, free_bytes: 1 });
@@ -364,7 +388,7 @@ fn a_server_alone_is_its_region() {
 }
 
 #[test]
-fn the_machine_is_shown_only_where_debugging_is_on() {
+fn agent_host_needs_enable_debug() {
     let mut world = World::new();
     let refused = world.get("/v1/agent/host");
     assert_eq!(refused.status, 403);

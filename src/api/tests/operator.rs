@@ -10,7 +10,7 @@ use wire::request::WriteReply;
 const CONFIGURATION: &str = "/v1/operator/scheduler/configuration";
 
 #[test]
-fn the_schedulers_configuration_is_read_and_wanted() {
+fn scheduler_configuration_is_read_and_written() {
     let mut world = World::new();
     let shown = world.json(CONFIGURATION);
     let said = &shown["SchedulerConfig"];
@@ -43,7 +43,7 @@ fn the_schedulers_configuration_is_read_and_wanted() {
 }
 
 #[test]
-fn what_the_scheduler_cannot_be_told_is_refused() {
+fn invalid_scheduler_configuration_is_refused() {
     let world = World::new();
     for (query, body, status, why) in [
         ("", "{", 400, "Error parsing scheduler config: EOF"),
@@ -74,7 +74,7 @@ fn a_limit_of_nodes_is_taken_with_a_warning() {
 }
 
 #[test]
-fn evaluations_to_be_deleted_are_named_or_chosen() {
+fn evals_are_deleted_by_id_or_by_filter() {
     let mut world = World::running();
     world.job("db", 2);
     let delete = |body: &str| world.act(Method::Delete, "/v1/evaluations", body);
@@ -124,7 +124,7 @@ fn listed(world: &World, target: &str, member: &str) -> Vec<String> {
 }
 
 #[test]
-fn pools_are_listed_with_what_is_in_them() {
+fn node_pools_are_listed_with_their_nodes_and_jobs() {
     let world = pools();
     for (query, names) in [
         ("", vec!["all", "boards", "default"]),
@@ -161,7 +161,7 @@ fn pools_are_listed_with_what_is_in_them() {
 }
 
 #[test]
-fn a_pool_that_is_wanted_becomes_an_action() {
+fn node_pool_upsert_becomes_a_write_request() {
     let world = World::new();
     let body = r#"{"Name":"boards","Description":"ours","Meta":{"a":"b"},
         "SchedulerConfiguration":{"SchedulerAlgorithm":"spread","MemoryOversubscriptionEnabled":false}}"#;
@@ -198,7 +198,7 @@ fn a_pool_that_is_wanted_becomes_an_action() {
 }
 
 #[test]
-fn what_becomes_of_pools_is_streamed() {
+fn node_pool_changes_are_streamed() {
     let mut world = World::new();
     let events = world.region.run(&node_pool("boards")).events.expect("has events");
     for (topic, expected) in [("NodePool:boards", true), ("NodePool:other", false), ("Node", false)] {
@@ -217,7 +217,7 @@ fn what_becomes_of_pools_is_streamed() {
 }
 
 #[test]
-fn whoever_waits_for_a_pool_hears_of_it() {
+fn a_change_of_a_node_pool_wakes_its_waiters() {
     let mut world = pools();
     let wait = world.wait("/v1/node/pools?index=100", WaitState::default()).expect("waits");
     assert_eq!(wait.keys, [super::super::watch::WatchKey::NodePools]);

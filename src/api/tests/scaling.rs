@@ -39,7 +39,7 @@ impl World {
 }
 
 #[test]
-fn a_count_becomes_an_action_with_all_that_was_said() {
+fn a_scale_request_becomes_a_write_with_all_members() {
     let world = scalable();
     let body = r#"{"Count":3,"Target":{"Group":"g","Job":"web","Namespace":"team"},"Message":"busy",
         "Meta":{"load":2,"deep":[1]},"PolicyOverride":true,"JobModifyIndex":7}"#;
@@ -66,7 +66,7 @@ fn a_count_becomes_an_action_with_all_that_was_said() {
 }
 
 #[test]
-fn what_says_nothing_sound_is_refused() {
+fn malformed_scale_requests_are_refused() {
     let world = scalable();
     let long = format!(r#"{{"Target":{{"Group":"g"}},"Message":"{}"}}"#, "x".repeat(17_000));
     for (body, why) in [
@@ -93,7 +93,7 @@ fn what_says_nothing_sound_is_refused() {
 }
 
 #[test]
-fn a_status_counts_what_lives_and_tells_what_was_said() {
+fn scale_status_counts_allocs_and_lists_events() {
     let mut world = scalable();
     let first = json_of(&world.get("/v1/job/web/scale"));
     let job = world.region.job("web");

@@ -1,6 +1,6 @@
 //! The shapes, member by member, as golden JSON.
 
-use crate::shape::alloc::{AllocShape, AllocStub, StubWants};
+use crate::shape::alloc::{AllocShape, AllocStub, StubOptions};
 use crate::shape::eval::EvalShape;
 use crate::shape::job::JobShape;
 use crate::shape::node::{NodeShape, NodeStub};
@@ -314,11 +314,11 @@ fn an_allocation_in_a_list_has_every_member() {
         "PreemptedByAllocation": "", "CreateIndex": 6, "ModifyIndex": 7,
         "CreateTime": 1_700_000_000_000_000_000_i64, "ModifyTime": 1_700_000_000_000_000_000_i64
     });
-    golden(&AllocStub::new(&a, Some(&job), StubWants::default()), &expected);
+    golden(&AllocStub::new(&a, Some(&job), StubOptions::default()), &expected);
     expected["AllocatedResources"] = golden_allocated();
     expected["TaskStates"] = Json::Null;
     expected["JobType"] = "".into();
-    golden(&AllocStub::new(&a, None, StubWants { resources: true, task_states: false }), &expected);
+    golden(&AllocStub::new(&a, None, StubOptions { resources: true, task_states: false }), &expected);
 }
 
 #[test]

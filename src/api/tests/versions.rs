@@ -56,7 +56,7 @@ fn what_names_no_job_or_no_version_is_told_so() {
 }
 
 #[test]
-fn a_name_becomes_an_action_and_is_shown() {
+fn a_version_tag_is_written_and_shown() {
     let mut world = World::running();
     let job = JobKey::new("team", "a/b");
     let wish = |version, description: Option<&str>| WriteRequest::TagVersion {

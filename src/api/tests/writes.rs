@@ -23,7 +23,7 @@ fn registered(action: WriteRequest) -> (model::job::JobSpec, Option<u64>) {
 }
 
 #[test]
-fn a_registration_becomes_an_action() {
+fn a_registration_becomes_a_write_request() {
     let world = World::new();
     let body = format!(r#"{{"Job":{},"EnforceIndex":true,"JobModifyIndex":7}}"#, job("a", ""));
     for method in [Method::Put, Method::Post] {
@@ -65,7 +65,7 @@ fn namespaces_and_regions_have_their_order() {
 }
 
 #[test]
-fn what_cannot_be_registered_is_told_why() {
+fn invalid_registrations_are_refused_with_the_reason() {
     let world = World::new();
     let good = format!(r#"{{"Job":{}}}"#, job("a", ""));
     for (target, body, status, part) in [
@@ -111,7 +111,7 @@ fn a_wrong_value_is_500_and_a_word_that_cannot_be_read_400() {
 }
 
 #[test]
-fn results_are_told_as_clients_read_them() {
+fn write_results_are_answered_in_the_apis_shape() {
     let world = World::new();
     let body = format!(r#"{{"Job":{}}}"#, job("a", ""));
     let answer = || world.act(Method::Put, "/v1/jobs", &body).1;
@@ -132,7 +132,7 @@ fn results_are_told_as_clients_read_them() {
 }
 
 #[test]
-fn a_deregistration_becomes_an_action() {
+fn a_deregistration_becomes_a_write_request() {
     let world = World::new();
     let (action, answer) =
         world.act(Method::Delete, "/v1/job/a%2Fb?purge=true&eval_priority=60&namespace=n", "");
@@ -220,7 +220,7 @@ fn a_stored_job_survives_its_own_json() {
 }
 
 #[test]
-fn a_plan_asks_what_would_happen_and_shows_it() {
+fn a_job_plan_is_requested_and_shown() {
     let mut world = World::new();
     world.region.run(&register(spec("a", 2), None)).reply.unwrap();
     let before = world.region.view().job(&JobKey::new("default", "a")).unwrap();
@@ -263,7 +263,7 @@ fn a_plan_asks_what_would_happen_and_shows_it() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_told_why() {
+fn invalid_plans_are_refused_with_the_reason() {
     let world = World::new();
     let good = format!(r#"{{"Job":{}}}"#, job("a", ""));
     for (target, body, status, part) in [

@@ -1,6 +1,6 @@
 //! `drover config validate`: would an agent start with these files? Nothing is started, opened or written.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::session::Session;
 use agent::config::{Config, Sources, files};
@@ -10,13 +10,13 @@ use std::process::ExitCode;
 /// check configuration files as an agent would; exit code 1: it would not start with them
 #[derive(FromArgs, ArgsInfo)]
 #[argh(name = "validate", example = "drover config validate /etc/drover")]
-pub struct ConfigValidate {
+pub struct ConfigValidateCommand {
     /// configuration files, or folders with *.hcl and *.json, merged in this order
     #[argh(positional)]
     path: Vec<String>,
 }
 
-impl Run for ConfigValidate {
+impl CliCommand for ConfigValidateCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.path.is_empty() {
             return Err(CommandError::usage("This command takes at least one argument: <path>"));

@@ -1,6 +1,6 @@
 //! `drover agent-info` and `drover monitor`: what the agent that is asked says of itself, and its log as it is written.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::frames::{self, Chunk};
 use crate::output::{Objects, objects};
@@ -10,10 +10,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// show what the agent that is asked says of itself
+/// show status and statistics of the agent
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover agent-info")]
-pub struct AgentInfo {
+pub struct AgentInfoCommand {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
@@ -24,7 +24,7 @@ pub struct AgentInfo {
 
 type Sections = BTreeMap<String, BTreeMap<String, String>>;
 
-impl Run for AgentInfo {
+impl CliCommand for AgentInfoCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let own = session.client.get_value("/v1/agent/self", &[])?;
@@ -61,14 +61,14 @@ fn sections(stats: &Sections) -> String {
 /// follow the log of the agent that is asked
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover monitor -log-level DEBUG")]
-pub struct Monitor {
+pub struct MonitorCommand {
     /// the level to show: TRACE, DEBUG, INFO (the default), WARN or ERROR
     #[argh(option, default = "\"INFO\".to_string()")]
     log_level: String,
     /// one JSON object a line
     #[argh(switch)]
     json: bool,
-    /// where in the source a line comes from: not supported yet
+    /// add the source location of each line (not supported yet)
     #[argh(switch)]
     log_include_location: bool,
     /// the id of the agent's node
@@ -79,7 +79,7 @@ pub struct Monitor {
     server_id: Option<String>,
 }
 
-impl Run for Monitor {
+impl CliCommand for MonitorCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let text = |on: bool| if on { "true" } else { "false" };
         let mut query = vec![

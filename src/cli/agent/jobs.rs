@@ -4,12 +4,12 @@
 
 use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
-use crate::http::{Query, RequestError};
+use crate::http::{QueryPairs, RequestError};
 use crate::job::file::JobFile;
 use crate::node::shapes::NodeStub;
 use crate::render::layout;
 use crate::session::{Session, path};
-use crate::settings::Settings;
+use crate::settings::CliSettings;
 use crate::shapes::{Alloc, RegisterAnswer};
 use agent::Started;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub fn run(started: &Started, jobs: &[JobFile]) {
 
 fn follow_all(started: &Started, jobs: &[JobFile]) -> CommandResult<()> {
     let address = format!("http://{}", started.http);
-    let session = Session::new(&Settings { address: address.clone(), ..Settings::default() });
+    let session = Session::new(&CliSettings { address: address.clone(), ..CliSettings::default() });
     session.out.line(&session.out.bold(&format!("==> HTTP API: {address}")))?;
     if jobs.is_empty() {
         return Ok(());
@@ -59,7 +59,7 @@ fn await_node(session: &Session) -> CommandResult<()> {
     }
 }
 
-const NONE: Query<'static> = &[];
+const NONE: QueryPairs<'static> = &[];
 
 fn follow(session: &Session, file: &JobFile) -> CommandResult<()> {
     let text = |member: &str| file.job.get(member).and_then(Value::as_str).unwrap_or("");

@@ -1,6 +1,6 @@
 //! `drover keeper run|status|stop`: thin calls into the keeper's driver.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::session::Session;
 use ::io::keeper::{self, KeeperOptions};
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// run the keeper: the parent of all tasks, which outlives the agent
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover keeper run -data-dir /var/lib/drover")]
-pub struct KeeperRun {
+pub struct KeeperRunCommand {
     /// the agent's data directory
     #[argh(option)]
     data_dir: String,
@@ -27,7 +27,7 @@ pub struct KeeperRun {
 /// list the processes that the keeper runs
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover keeper status -data-dir /var/lib/drover")]
-pub struct KeeperStatus {
+pub struct KeeperStatusCommand {
     /// the agent's data directory
     #[argh(option)]
     data_dir: String,
@@ -36,31 +36,31 @@ pub struct KeeperStatus {
 /// stop the keeper and all tasks that it runs
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover keeper stop -data-dir /var/lib/drover")]
-pub struct KeeperStop {
+pub struct KeeperStopCommand {
     /// the agent's data directory
     #[argh(option)]
     data_dir: String,
 }
 
-impl Run for KeeperRun {
+impl CliCommand for KeeperRunCommand {
     fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
         let data_dir = PathBuf::from(self.data_dir);
-        told(keeper::run(KeeperOptions { data_dir, dev_fd: self.dev_fd, listen_fd: self.listen_fd }))
+        exit_code(keeper::run(KeeperOptions { data_dir, dev_fd: self.dev_fd, listen_fd: self.listen_fd }))
     }
 }
 
-impl Run for KeeperStatus {
+impl CliCommand for KeeperStatusCommand {
     fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
-        told(keeper_cli::status(Path::new(&self.data_dir)))
+        exit_code(keeper_cli::status(Path::new(&self.data_dir)))
     }
 }
 
-impl Run for KeeperStop {
+impl CliCommand for KeeperStopCommand {
     fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
-        told(keeper_cli::stop(Path::new(&self.data_dir)))
+        exit_code(keeper_cli::stop(Path::new(&self.data_dir)))
     }
 }
 
-fn told(result: Result<(), String>) -> CommandResult<ExitCode> {
+fn exit_code(result: Result<(), String>) -> CommandResult<ExitCode> {
     result.map(|()| ExitCode::SUCCESS).map_err(CommandError::new)
 }

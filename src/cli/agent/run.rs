@@ -1,10 +1,10 @@
 //! `drover agent`: configuration and job files are read and checked in full before anything starts.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::agent::jobs::run as run_jobs;
 use crate::error::{CommandError, CommandResult};
 use crate::job;
-use crate::job::file::{JobFile, Options};
+use crate::job::file::{JobFile, JobFileOptions};
 use crate::numbers;
 use crate::session::Session;
 use agent::config::files;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
     example = "drover agent -dev -job hello.nomad.hcl",
     example = "drover agent -config /etc/drover.d -log-level INFO"
 )]
-pub struct Agent {
+pub struct AgentCommand {
     /// server and client on 127.0.0.1, state in a temporary directory, tasks end with the agent
     #[argh(switch)]
     dev: bool,
@@ -59,7 +59,7 @@ pub struct Agent {
     /// be a client
     #[argh(switch)]
     client: bool,
-    /// how many servers the region starts with: 1
+    /// number of servers that the region is bootstrapped with: 1
     #[argh(option, from_str_fn(numbers::count))]
     bootstrap_expect: Option<u32>,
     /// the node's class
@@ -88,7 +88,7 @@ pub struct Agent {
     var_file: Vec<String>,
 }
 
-impl Run for Agent {
+impl CliCommand for AgentCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let mut loaded = self.load()?;
         for warning in &loaded.warnings {
@@ -106,7 +106,7 @@ impl Run for Agent {
     }
 }
 
-impl Agent {
+impl AgentCommand {
     fn load(&self) -> CommandResult<Loaded> {
         let mut sources = Sources { dev: self.dev, files: Vec::new(), flags: self.flags() };
         for path in &self.config {
@@ -131,7 +131,7 @@ impl Agent {
         }
         let mut jobs = Vec::new();
         for path in &self.job {
-            let options = Options {
+            let options = JobFileOptions {
                 json: path.ends_with(".json"),
                 vars: self.var.clone(),
                 var_files: self.var_file.clone(),

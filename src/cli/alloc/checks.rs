@@ -1,6 +1,6 @@
 //! `drover alloc checks`: the last results of an allocation's service checks (cli.md 3.7).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::CommandResult;
 use crate::http::decode;
 use crate::output::objects;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// show the service checks of an allocation and how they went last
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover alloc checks 1a2b3c4d")]
-pub struct AllocChecks {
+pub struct AllocChecksCommand {
     /// show ids in full
     #[argh(switch)]
     verbose: bool,
@@ -47,7 +47,7 @@ struct Check {
     output: String,
 }
 
-impl Run for AllocChecks {
+impl CliCommand for AllocChecksCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let id = session.alloc_id(argument(&self.alloc, "alloc-id")?)?;

@@ -1,9 +1,9 @@
 //! `drover alloc exec`: a command beside a task, with our own input and output (cli.md 2.2.1, http-api.md 3.1). And our side
 //! of such a session, whatever began it.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
-use crate::output::Output;
+use crate::output::Printer;
 use crate::render::terminal;
 use crate::render::terminal::{Escape, Raw};
 use crate::session::{Session, path};
@@ -25,7 +25,7 @@ use std::io::{IsTerminal, stdin, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How often the agent is told that we are there.
+/// The interval of heartbeats to the agent.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const CHUNK_BYTES: usize = 16 << 10;
 /// Messages that wait to be sent.
@@ -37,11 +37,11 @@ const QUEUED: usize = 8;
     example = "drover alloc exec -task web 1a2b3c4d /bin/sh",
     example = "drover alloc exec -job cache env"
 )]
-pub struct AllocExec {
-    /// pass on what is typed (the default)
+pub struct AllocExecCommand {
+    /// pass standard input on (the default)
     #[argh(option, long = "i", arg_name = "bool", default = "true")]
     interactive: bool,
-    /// with a terminal (if ours is one)
+    /// allocate a terminal (the default if standard input is one)
     #[argh(option, long = "t", arg_name = "bool")]
     tty: Option<bool>,
     /// the task's name
@@ -58,7 +58,7 @@ pub struct AllocExec {
     words: Vec<String>,
 }
 
-impl Run for AllocExec {
+impl CliCommand for AllocExecCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let Some((target, command)) = self.words.split_first().filter(|(_, command)| !command.is_empty())
         else {
@@ -99,7 +99,7 @@ impl ExecOptions {
         Ok(ExecOptions { interactive, tty, escape })
     }
 
-    /// To the end of the command, whose code is ours.
+    /// Runs until the command ends, and exits with its code.
     pub fn run_session(
         self,
         session: &Session,
@@ -116,7 +116,7 @@ impl ExecOptions {
 /// Our side of the session.
 struct Ends<'a> {
     manner: ExecOptions,
-    out: &'a Output,
+    out: &'a Printer,
 }
 
 impl Ends<'_> {
@@ -127,12 +127,12 @@ impl Ends<'_> {
         let (queue, queued) = async_channel::bounded(QUEUED);
         let ours = or(
             send_all(&mut to, &queued),
-            or(self.listen(&queue), or(beat(&queue), resize(self.manner.tty, &queue))),
+            or(self.listen(&queue), or(send_heartbeats(&queue), resize(self.manner.tty, &queue))),
         );
-        or(self.show(&mut from), ours).await
+        or(self.print_output(&mut from), ours).await
     }
 
-    /// Ends when the user wants out.
+    /// Ends with the escape sequence.
     async fn listen(&self, queue: &Sender<String>) -> CommandResult<i32> {
         let mut escape = Escape::new(self.manner.escape.filter(|_| self.manner.tty));
         let mut input = Unblock::new(stdin());
@@ -143,18 +143,18 @@ impl Ends<'_> {
             open = n > 0;
             let typed = escape.take(&chunk[..n]);
             if !typed.bytes.is_empty() {
-                say(queue, json!({"stdin": {"data": STANDARD.encode(&typed.bytes)}})).await;
+                send(queue, json!({"stdin": {"data": STANDARD.encode(&typed.bytes)}})).await;
             }
             if typed.out {
                 return Err(CommandError::new("The session was left"));
             }
         }
-        say(queue, json!({"stdin": {"close": true}})).await;
+        send(queue, json!({"stdin": {"close": true}})).await;
         std::future::pending().await
     }
 
     /// Until the command has ended.
-    async fn show(&self, from: &mut WebSocketReceiver<TcpStream>) -> CommandResult<i32> {
+    async fn print_output(&self, from: &mut WebSocketReceiver<TcpStream>) -> CommandResult<i32> {
         loop {
             let text = match from.next().await {
                 Some(Ok(Message::Text(text))) => text,
@@ -211,7 +211,7 @@ impl Data {
     }
 }
 
-async fn say(queue: &Sender<String>, what: serde_json::Value) {
+async fn send(queue: &Sender<String>, what: serde_json::Value) {
     // nobody sends any more when the session is over
     let _over = queue.send(what.to_string()).await;
 }
@@ -226,10 +226,10 @@ async fn send_all(to: &mut WebSocketSender<TcpStream>, queued: &Receiver<String>
     std::future::pending().await
 }
 
-async fn beat(queue: &Sender<String>) -> CommandResult<i32> {
+async fn send_heartbeats(queue: &Sender<String>) -> CommandResult<i32> {
     loop {
         Timer::after(HEARTBEAT).await;
-        say(queue, json!({})).await;
+        send(queue, json!({})).await;
     }
 }
 
@@ -240,7 +240,7 @@ async fn resize(tty: bool, queue: &Sender<String>) -> CommandResult<i32> {
     let mut changes = async_signal::Signals::new([async_signal::Signal::Winch])?;
     loop {
         if let Some((height, width)) = terminal::size() {
-            say(queue, json!({"tty_size": {"height": height, "width": width}})).await;
+            send(queue, json!({"tty_size": {"height": height, "width": width}})).await;
         }
         changes.next().await;
     }

@@ -1,6 +1,6 @@
 //! `drover alloc fs`: lists an allocation's directory, or prints a file in it (cli.md 2.2.1, 3.7).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::alloc::tail::TailOptions;
 use crate::error::{CommandError, CommandResult};
 use crate::numbers;
@@ -10,13 +10,13 @@ use crate::shapes::File;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 
-/// look at the files of an allocation: list a directory, or print a file
+/// list a directory of an allocation, or print a file
 #[derive(FromArgs, ArgsInfo)]
 #[argh(
     example = "drover alloc fs 1a2b3c4d alloc/logs",
     example = "drover alloc fs -tail -n 20 -f 1a2b3c4d web/local/app.log"
 )]
-pub struct AllocFs {
+pub struct AllocFsCommand {
     /// sizes in bytes; -H is short for it
     #[argh(switch)]
     machine: bool,
@@ -29,10 +29,10 @@ pub struct AllocFs {
     /// describe the file or directory itself
     #[argh(switch)]
     stat: bool,
-    /// go on as more is written
+    /// follow the file as it grows
     #[argh(switch, long = "f")]
     follow: bool,
-    /// begin near the end
+    /// show only the end
     #[argh(switch)]
     tail: bool,
     /// lines from the end, with -tail
@@ -46,7 +46,7 @@ pub struct AllocFs {
     target: Vec<String>,
 }
 
-impl Run for AllocFs {
+impl CliCommand for AllocFsCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (target, path_there) = match &self.target[..] {
             [target] => (target, "/"),
@@ -78,7 +78,7 @@ impl Run for AllocFs {
     }
 }
 
-impl AllocFs {
+impl AllocFsCommand {
     fn print(
         &self,
         session: &Session,

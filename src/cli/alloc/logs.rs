@@ -1,6 +1,6 @@
 //! `drover alloc logs`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::alloc::tail::{TailOptions, write_out};
 use crate::error::{CommandError, CommandResult};
 use crate::frames::{self, Chunk};
@@ -18,11 +18,11 @@ const MAX_WAITING: usize = 16;
 /// print what a task wrote to stdout and stderr
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover alloc logs -f 1a2b3c4d web", example = "drover alloc logs -tail -n 20 -job cache")]
-pub struct AllocLogs {
-    /// go on as more is written: of both streams, unless one is named
+pub struct AllocLogsCommand {
+    /// follow both streams, or the one that is named
     #[argh(switch, long = "f")]
     follow: bool,
-    /// begin near the end
+    /// show only the end
     #[argh(switch)]
     tail: bool,
     /// lines from the end, with -tail
@@ -43,7 +43,7 @@ pub struct AllocLogs {
     /// the task's name
     #[argh(option)]
     task: Option<String>,
-    /// name the allocation and the task on stderr first
+    /// print the allocation and the task to stderr first
     #[argh(switch)]
     verbose: bool,
     /// an allocation's id or the beginning of one (with -job a job), and a task's name if there are several
@@ -51,7 +51,7 @@ pub struct AllocLogs {
     target: Vec<String>,
 }
 
-impl Run for AllocLogs {
+impl CliCommand for AllocLogsCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (Some(target), true) = (self.target.first(), self.target.len() <= 2) else {
             return Err(CommandError::usage(
@@ -80,7 +80,7 @@ impl Run for AllocLogs {
     }
 }
 
-impl AllocLogs {
+impl AllocLogsCommand {
     fn check(&self) -> CommandResult<()> {
         self.tail_options().check()?;
         if self.task.is_some() && self.target.len() > 1 {
@@ -96,7 +96,7 @@ impl AllocLogs {
 
 struct LogsRequest<'a> {
     session: &'a Session,
-    command: &'a AllocLogs,
+    command: &'a AllocLogsCommand,
     alloc: &'a Alloc,
     task: &'a str,
 }

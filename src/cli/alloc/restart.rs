@@ -1,6 +1,6 @@
 //! `drover alloc restart` and `drover alloc signal`: what changes nothing but the tasks of an allocation that runs.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::session::{Session, path};
 use argh::{ArgsInfo, FromArgs};
@@ -10,14 +10,14 @@ use std::process::ExitCode;
 /// restart tasks of an allocation where they run: all that run, unless one is named
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover alloc restart 1a2b3c4d web", example = "drover alloc restart -all-tasks 1a2b3c4d")]
-pub struct AllocRestart {
+pub struct AllocRestartCommand {
     /// every task, also those that have ended, in the order of their lifecycle
     #[argh(switch)]
     all_tasks: bool,
     /// the task's name
     #[argh(option)]
     task: Option<String>,
-    /// name the allocation on stderr first
+    /// print the allocation's id to stderr first
     #[argh(switch)]
     verbose: bool,
     /// an allocation's id or the beginning of one, and a task's name
@@ -28,14 +28,14 @@ pub struct AllocRestart {
 /// send a signal to the tasks of an allocation: to all that run, unless one is named
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover alloc signal -s SIGHUP 1a2b3c4d web")]
-pub struct AllocSignal {
+pub struct AllocSignalCommand {
     /// the signal's name (SIGKILL)
     #[argh(option, long = "s", default = "String::from(\"SIGKILL\")")]
     signal: String,
     /// the task's name
     #[argh(option)]
     task: Option<String>,
-    /// name the allocation on stderr first
+    /// print the allocation's id to stderr first
     #[argh(switch)]
     verbose: bool,
     /// an allocation's id or the beginning of one, and a task's name
@@ -43,7 +43,7 @@ pub struct AllocSignal {
     target: Vec<String>,
 }
 
-impl Run for AllocRestart {
+impl CliCommand for AllocRestartCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (prefix, task) = target(&self.target, self.task)?;
         if self.all_tasks && task.is_some() {
@@ -54,7 +54,7 @@ impl Run for AllocRestart {
     }
 }
 
-impl Run for AllocSignal {
+impl CliCommand for AllocSignalCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (prefix, task) = target(&self.target, self.task)?;
         let body = json!({"Task": task.unwrap_or_default(), "Signal": self.signal});

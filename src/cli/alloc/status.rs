@@ -1,6 +1,6 @@
 //! `drover alloc status` (cli.md 3.5), and the table of allocations that other commands show.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::alloc::addresses::Allocated;
 use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor::placement_failures;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 /// show an allocation: its tasks, what they use and what happened to them
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover alloc status 1a2b3c4d")]
-pub struct AllocStatus {
+pub struct AllocStatusCommand {
     /// one line a task
     #[argh(switch)]
     short: bool,
@@ -41,9 +41,9 @@ pub struct AllocStatus {
     alloc: Option<String>,
 }
 
-impl AllocStatus {
-    pub fn one(id: &str, verbose: bool) -> AllocStatus {
-        AllocStatus {
+impl AllocStatusCommand {
+    pub fn one(id: &str, verbose: bool) -> AllocStatusCommand {
+        AllocStatusCommand {
             short: false,
             verbose,
             json: false,
@@ -54,59 +54,55 @@ impl AllocStatus {
     }
 }
 
-impl Run for AllocStatus {
+impl CliCommand for AllocStatusCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
-        show(session, &self)
-    }
-}
-
-pub fn show(session: &Session, command: &AllocStatus) -> CommandResult<ExitCode> {
-    let objects = objects(command.json, command.template.as_deref())?;
-    let Some(prefix) = &command.alloc else {
+        let objects = objects(self.json, self.template.as_deref())?;
+        let Some(prefix) = &self.alloc else {
+            if let Some(objects) = objects {
+                session.out.objects(objects, &session.client.get_value("/v1/allocations", &[])?)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            return Err(CommandError::usage(
+                "This &self takes one argument: <alloc-id> (only with -json or -t it may be left out)",
+            ));
+        };
+        let id = session.alloc_id(prefix)?;
+        let value =
+            session.client.get_value(&path("allocation", &id), &[]).map_err(|e| match e.is_not_found() {
+                true => CommandError::new(format!("No allocation(s) with prefix or id {prefix:?} found")),
+                false => e.into(),
+            })?;
         if let Some(objects) = objects {
-            session.out.objects(objects, &session.client.get_value("/v1/allocations", &[])?)?;
+            let value = match objects {
+                Objects::Json => value,
+                Objects::Template(_) => with_omitted(value, &OMIT_EMPTY),
+            };
+            session.out.objects(objects, &value)?;
             return Ok(ExitCode::SUCCESS);
         }
-        return Err(CommandError::usage(
-            "This command takes one argument: <alloc-id> (only with -json or -t it may be left out)",
-        ));
-    };
-    let id = session.alloc_id(prefix)?;
-    let value =
-        session.client.get_value(&path("allocation", &id), &[]).map_err(|e| match e.is_not_found() {
-            true => CommandError::new(format!("No allocation(s) with prefix or id {prefix:?} found")),
-            false => e.into(),
-        })?;
-    if let Some(objects) = objects {
-        let value = match objects {
-            Objects::Json => value,
-            Objects::Template(_) => with_omitted(value, &OMIT_EMPTY),
-        };
-        session.out.objects(objects, &value)?;
-        return Ok(ExitCode::SUCCESS);
+        let alloc: Alloc = decode(&value)?;
+        let now = session.now();
+        session.out.text(&basics(&alloc, now, due(session, &alloc)?, &self))?;
+        if self.short {
+            session.out.section("Tasks")?;
+            session.out.text(&short_tasks(&alloc, session))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some((title, table)) = alloc.allocated_resources.as_ref().and_then(Allocated::shown) {
+            session.out.line("")?;
+            session.out.line(&title)?;
+            session.out.text(&table)?;
+        }
+        let used = used(session, &alloc);
+        for task in ordered_tasks(&alloc) {
+            show_task(session, &alloc, &task, &used, self.stats)?;
+        }
+        if self.verbose {
+            session.out.section("Placement Metrics")?;
+            session.out.text(&placement(&alloc.metrics))?;
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    let alloc: Alloc = decode(&value)?;
-    let now = session.now();
-    session.out.text(&basics(&alloc, now, due(session, &alloc)?, command))?;
-    if command.short {
-        session.out.section("Tasks")?;
-        session.out.text(&short_tasks(&alloc, session))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some((title, table)) = alloc.allocated_resources.as_ref().and_then(Allocated::shown) {
-        session.out.line("")?;
-        session.out.line(&title)?;
-        session.out.text(&table)?;
-    }
-    let used = used(session, &alloc);
-    for task in ordered_tasks(&alloc) {
-        show_task(session, &alloc, &task, &used, command.stats)?;
-    }
-    if command.verbose {
-        session.out.section("Placement Metrics")?;
-        session.out.text(&placement(&alloc.metrics))?;
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// When the allocation may be placed again, if an evaluation waits for that.
@@ -125,7 +121,7 @@ fn due(session: &Session, alloc: &Alloc) -> CommandResult<Option<i64>> {
 }
 
 /// `due`: when it may be placed again.
-fn basics(alloc: &Alloc, now: i64, due: Option<i64>, command: &AllocStatus) -> String {
+fn basics(alloc: &Alloc, now: i64, due: Option<i64>, command: &AllocStatusCommand) -> String {
     let short = |full: &str| layout::id(full, command.verbose);
     let created = layout::relative(alloc.create_time, now);
     let modified = layout::relative(alloc.modify_time, now);
@@ -262,16 +258,36 @@ fn with_use(used: Option<String>, held: &str) -> String {
 /// The measured figures, one table for memory and one for the processor (cli.md 3.5.3).
 fn usage_tables(usage: &Usage) -> String {
     let (memory, cpu) = (&usage.memory_stats, &usage.cpu_stats);
-    let known = [("RSS", memory.rss), ("Usage", memory.usage), ("Max Usage", memory.max_usage)];
-    let known = known.iter().filter(|(name, _)| memory.measured.iter().any(|m| m == name));
-    let (names, sizes): (Vec<&str>, Vec<String>) = known.map(|(n, size)| (*n, layout::size(*size))).unzip();
+    let sizes = [
+        ("RSS", memory.rss),
+        ("Cache", memory.cache),
+        ("Swap", memory.swap),
+        ("Mapped File", memory.mapped_file),
+        ("Usage", memory.usage),
+        ("Max Usage", memory.max_usage),
+        ("Kernel Usage", memory.kernel_usage),
+        ("Kernel Max Usage", memory.kernel_max_usage),
+    ];
     let percent = |value: f64| format!("{value:.2}%");
-    let shares = vec![percent(cpu.user_mode), percent(cpu.system_mode), percent(cpu.percent)];
+    let shares = [
+        ("User Mode", percent(cpu.user_mode)),
+        ("System Mode", percent(cpu.system_mode)),
+        ("Percent", percent(cpu.percent)),
+        ("Throttled Periods", cpu.throttled_periods.to_string()),
+        ("Throttled Time", format!("{}ms", cpu.throttled_time / 1_000_000)),
+    ];
     format!(
         "Memory Stats\n{}\nCPU Stats\n{}\n",
-        layout::table(&names, &[sizes]),
-        layout::table(&["User Mode", "System Mode", "Percent"], &[shares])
+        measured_table(&memory.measured, sizes.map(|(name, size)| (name, layout::size(size)))),
+        measured_table(&cpu.measured, shares)
     )
+}
+
+/// One row, with a column for each figure that was measured.
+fn measured_table<const N: usize>(measured: &[String], figures: [(&str, String); N]) -> String {
+    let known = figures.into_iter().filter(|(name, _)| measured.iter().any(|m| m == name));
+    let (names, row): (Vec<&str>, Vec<String>) = known.unzip();
+    layout::table(&names, &[row])
 }
 
 fn show_task(
@@ -414,7 +430,7 @@ mod tests {
 
     #[test]
     fn an_allocation_is_laid_out_as_its_reference() {
-        let command = AllocStatus::one("x", false);
+        let command = AllocStatusCommand::one("x", false);
         let expected = "\
 ID                  = 11223344-0000-0000-0000-000000000000
 Eval ID             = deadbeef

@@ -1,6 +1,6 @@
 //! `drover alloc stop`: ends an allocation where it runs; the servers place it anew.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::change::follow_both;
 use crate::error::{CommandError, CommandResult};
 use crate::session::{Session, argument, path};
@@ -9,10 +9,10 @@ use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
 use std::process::ExitCode;
 
-/// stop an allocation; as long as its job wants it, it is placed anew, maybe elsewhere
+/// stop an allocation and reschedule it: as long as its job wants it, a replacement is placed, maybe elsewhere
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover alloc stop 1a2b3c4d")]
-pub struct AllocStop {
+pub struct AllocStopCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -27,7 +27,7 @@ pub struct AllocStop {
     alloc: Option<String>,
 }
 
-impl Run for AllocStop {
+impl CliCommand for AllocStopCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let prefix = argument(&self.alloc, "alloc-id")?;
         let id = session.alloc_id(prefix)?;

@@ -2,7 +2,7 @@
 
 use crate::error::{CommandError, CommandResult};
 use crate::frames::{self, Chunk, Tail, lost};
-use crate::output::Output;
+use crate::output::Printer;
 use std::io::Read;
 
 /// Lines that `-tail` shows when nothing else is said.
@@ -42,7 +42,7 @@ impl TailOptions {
     }
 
     /// The frames of `stream`, from where `beginning` says, to our own stdout or stderr.
-    pub fn copy(&self, out: &Output, to: &str, stream: impl Read) -> CommandResult<()> {
+    pub fn copy(&self, out: &Printer, to: &str, stream: impl Read) -> CommandResult<()> {
         // what is followed has no end to count lines from: there the offset must do
         let mut tail = self.beginning().0.filter(|_| !self.follow).map(Tail::new);
         for chunk in frames::chunks(stream) {
@@ -59,6 +59,6 @@ impl TailOptions {
     }
 }
 
-pub fn write_out(out: &Output, to: &str, data: &[u8]) -> CommandResult<()> {
+pub fn write_out(out: &Printer, to: &str, data: &[u8]) -> CommandResult<()> {
     if to == "stderr" { out.stderr_bytes(data) } else { out.bytes(data) }
 }

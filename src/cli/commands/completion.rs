@@ -3,8 +3,8 @@
 //! Candidates come from the table of commands, so no script grows old. Names of jobs, allocations and nodes are asked of the agent,
 //! when one answers; where nothing is known the shell offers files.
 
-use crate::Run;
-use crate::commands::{COMMANDS, Command, unalias};
+use crate::CliCommand;
+use crate::commands::{COMMANDS, CommandSpec, unalias};
 use crate::error::{CommandError, CommandResult};
 use crate::flags::{GLOBAL_FLAGS, takes_value};
 use crate::node::shapes::NodeStub;
@@ -14,7 +14,7 @@ use argh::{ArgsInfo, FromArgs};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// More candidates help nobody.
+/// The most candidates that are printed.
 const MAX_CANDIDATES: usize = 200;
 
 const BASH: &str = r#"_drover() {
@@ -44,13 +44,13 @@ const FISH: &str = r#"complete -c drover -a '(drover complete -- (commandline -o
     example = "drover completion zsh > /usr/local/share/zsh/site-functions/_drover",
     example = "drover completion fish > ~/.config/fish/completions/drover.fish"
 )]
-pub struct Completion {
+pub struct CompletionCommand {
     /// bash, zsh or fish
     #[argh(positional)]
     shell: Option<String>,
 }
 
-impl Run for Completion {
+impl CliCommand for CompletionCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let script = match self.shell.as_deref() {
             Some("bash") => BASH,
@@ -69,13 +69,13 @@ impl Run for Completion {
 /// print what may come next on a command line, one candidate a line; completion scripts ask this
 #[derive(FromArgs, ArgsInfo)]
 #[argh(name = "complete", example = "drover complete job st")]
-pub struct Complete {
+pub struct CompleteCommand {
     /// the words after "drover"; the last one, which may be empty, is the one to be completed
     #[argh(positional)]
     word: Vec<String>,
 }
 
-impl Run for Complete {
+impl CliCommand for CompleteCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (last, before) = match self.word.split_last() {
             Some((last, before)) => (last.as_str(), before),
@@ -111,7 +111,7 @@ impl NameKind {
     }
 }
 
-/// An agent that does not answer knows no names. `prefix`: what they begin with, or the job that has them.
+/// None when no agent answers. `prefix`: of the names; of actions, the job that has them.
 fn names(session: &Session, kind: NameKind, prefix: &str) -> Vec<String> {
     let query = [("prefix", prefix)];
     let client = &session.client;
@@ -158,7 +158,7 @@ fn candidates(
 }
 
 /// The command that the words name, and what follows its name.
-fn command_of(words: &[String]) -> Option<(&'static Command, &[String])> {
+fn command_of(words: &[String]) -> Option<(&'static CommandSpec, &[String])> {
     (1..=words.len().min(3)).rev().find_map(|length| {
         let name = words[..length].join(" ");
         let command = COMMANDS.iter().find(|c| c.name == unalias(&name))?;
@@ -168,7 +168,7 @@ fn command_of(words: &[String]) -> Option<(&'static Command, &[String])> {
 
 /// The words that continue what was typed towards the name of a command.
 fn next_words(before: &[String]) -> BTreeSet<String> {
-    let next = |command: &Command| {
+    let next = |command: &CommandSpec| {
         let mut words = command.name.split(' ');
         before.iter().all(|typed| words.next() == Some(typed)).then(|| words.next().map(str::to_string))?
     };
@@ -176,7 +176,7 @@ fn next_words(before: &[String]) -> BTreeSet<String> {
 }
 
 /// Those that were not given yet, and those that may be repeated.
-fn flags_of(command: &Command, given: &[String]) -> BTreeSet<String> {
+fn flags_of(command: &CommandSpec, given: &[String]) -> BTreeSet<String> {
     let own = (command.info)().flags.iter().map(|f| {
         let repeats = matches!(f.optionality, argh::Optionality::Repeating);
         (f.long.trim_start_matches('-'), repeats)
@@ -186,7 +186,7 @@ fn flags_of(command: &Command, given: &[String]) -> BTreeSet<String> {
     flags.filter(|(flag, repeats)| *repeats || !given.contains(flag)).map(|(flag, _)| flag).collect()
 }
 
-fn wants_value(command: &Command, previous: Option<&String>) -> bool {
+fn wants_value(command: &CommandSpec, previous: Option<&String>) -> bool {
     let Some(name) = previous.and_then(|word| word.strip_prefix('-')) else { return false };
     let name = name.trim_start_matches('-');
     takes_value(&(command.info)(), name)

@@ -1,9 +1,9 @@
 //! What users do with a deployment: `drover deployment promote`, `fail`, `pause`,
 //! `resume` and `unblock`, and `drover job promote`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment;
-use crate::deployment::progress::{Deployment, Stepped};
+use crate::deployment::shapes::{Deployment, DeploymentUpdate};
 use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
 use crate::http::encode;
@@ -12,10 +12,10 @@ use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// say that a deployment's canaries are good, so that it goes on
+/// promote a deployment's canaries, so that it goes on
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover deployment promote -group web 1a2b3c4d")]
-pub struct DeploymentPromote {
+pub struct DeploymentPromoteCommand {
     /// only this group; repeatable
     #[argh(option)]
     group: Vec<String>,
@@ -30,10 +30,10 @@ pub struct DeploymentPromote {
     deployment: Option<String>,
 }
 
-/// say that the canaries of a job's newest deployment are good, so that it goes on
+/// promote the canaries of a job's newest deployment, so that it goes on
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job promote cache")]
-pub struct JobPromote {
+pub struct JobPromoteCommand {
     /// only this group; repeatable
     #[argh(option)]
     group: Vec<String>,
@@ -48,10 +48,10 @@ pub struct JobPromote {
     job: Option<String>,
 }
 
-/// end a deployment as failed; a job that reverts by itself comes back to its last good version
+/// mark a deployment as failed; a job with auto_revert goes back to its last stable version
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover deployment fail 1a2b3c4d")]
-pub struct DeploymentFail {
+pub struct DeploymentFailCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -63,10 +63,10 @@ pub struct DeploymentFail {
     deployment: Option<String>,
 }
 
-/// hold a deployment: nothing new is placed until it is resumed
+/// pause a deployment: nothing new is placed until it is resumed
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover deployment pause 1a2b3c4d")]
-pub struct DeploymentPause {
+pub struct DeploymentPauseCommand {
     /// show ids in full
     #[argh(switch)]
     verbose: bool,
@@ -75,10 +75,10 @@ pub struct DeploymentPause {
     deployment: Option<String>,
 }
 
-/// let a paused deployment go on
+/// resume a paused deployment
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover deployment resume 1a2b3c4d")]
-pub struct DeploymentResume {
+pub struct DeploymentResumeCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -90,10 +90,10 @@ pub struct DeploymentResume {
     deployment: Option<String>,
 }
 
-/// let a deployment go on that waits for its job's deployments in other regions
+/// unblock a deployment that waits for its job's deployments in other regions
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover deployment unblock 1a2b3c4d")]
-pub struct DeploymentUnblock {
+pub struct DeploymentUnblockCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -105,7 +105,7 @@ pub struct DeploymentUnblock {
     deployment: Option<String>,
 }
 
-impl Run for DeploymentPromote {
+impl CliCommand for DeploymentPromoteCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "promote", &id, promotion(&id, &self.group))?;
@@ -113,7 +113,7 @@ impl Run for DeploymentPromote {
     }
 }
 
-impl Run for JobPromote {
+impl CliCommand for JobPromoteCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job id")?)?;
         let target = format!("{}/deployment", path("job", &stub.id));
@@ -126,7 +126,7 @@ impl Run for JobPromote {
     }
 }
 
-impl Run for DeploymentFail {
+impl CliCommand for DeploymentFailCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "fail", &id, json!({"DeploymentID": id}))?;
@@ -135,15 +135,15 @@ impl Run for DeploymentFail {
         if let Some(version) = reverted {
             session.out.line(&format!("Job has been reverted to version {version}"))?;
         }
-        // that its deployment has failed is what was asked for
-        match told(session, &answer.eval_id, self.detach)? {
+        // the failed deployment is not monitored: failing it was the request
+        match nothing_to_monitor(session, &answer.eval_id, self.detach)? {
             true => Ok(ExitCode::SUCCESS),
             false => Ok(monitor::follow(session, &answer.eval_id, self.verbose)?.into()),
         }
     }
 }
 
-impl Run for DeploymentPause {
+impl CliCommand for DeploymentPauseCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         step(session, "pause", &id, json!({"DeploymentID": id, "Pause": true}))?;
@@ -153,7 +153,7 @@ impl Run for DeploymentPause {
     }
 }
 
-impl Run for DeploymentResume {
+impl CliCommand for DeploymentResumeCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "pause", &id, json!({"DeploymentID": id, "Pause": false}))?;
@@ -162,7 +162,7 @@ impl Run for DeploymentResume {
     }
 }
 
-impl Run for DeploymentUnblock {
+impl CliCommand for DeploymentUnblockCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "unblock", &id, json!({"DeploymentID": id}))?;
@@ -178,32 +178,32 @@ fn promotion(id: &str, groups: &[String]) -> Value {
     }
 }
 
-fn step(session: &Session, verb: &str, id: &str, body: Value) -> CommandResult<Stepped> {
+fn step(session: &Session, verb: &str, id: &str, body: Value) -> CommandResult<DeploymentUpdate> {
     Ok(session.client.put(&format!("/v1/deployment/{verb}/{}", encode(id)), &[], &body)?)
 }
 
-/// There is no evaluation to follow, or its id was all that was asked for: that is printed.
-fn told(session: &Session, eval_id: &str, detach: bool) -> CommandResult<bool> {
+/// Whether there is nothing to monitor. When detached, prints the evaluation's id.
+fn nothing_to_monitor(session: &Session, eval_id: &str, detach: bool) -> CommandResult<bool> {
     if detach && !eval_id.is_empty() {
         session.out.line(&format!("Evaluation ID: {eval_id}"))?;
     }
     Ok(detach || eval_id.is_empty())
 }
 
-/// What a changed job comes to: followed to the end of its deployment, unless only the evaluation's id is asked for.
+/// Monitors the evaluation and the deployment of a change, unless detached.
 pub fn follow_change(
     session: &Session,
     eval_id: &str,
     detach: bool,
     verbose: bool,
 ) -> CommandResult<ExitCode> {
-    match told(session, eval_id, detach)? {
+    match nothing_to_monitor(session, eval_id, detach)? {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(follow_both(session, eval_id, verbose)?.into()),
     }
 }
 
-/// The evaluation, and then the deployment that it is part of. What waits for room may wait for ever: that is not waited for.
+/// The evaluation, and then its deployment. A blocked evaluation may wait for ever, so it is not waited for.
 pub fn follow_both(session: &Session, eval_id: &str, verbose: bool) -> CommandResult<u8> {
     let code = monitor::follow(session, eval_id, verbose)?;
     if code != 0 {

@@ -5,4 +5,5 @@
 pub mod change;
 pub mod monitor;
 pub mod progress;
+pub mod shapes;
 pub mod show;

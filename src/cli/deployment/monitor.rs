@@ -1,19 +1,20 @@
 //! Follows a deployment to its end: on a terminal in place, otherwise a block whenever something has changed (cli.md 3.4.6).
 
-use crate::deployment::progress::{Deployment, page};
+use crate::deployment::progress::page;
+use crate::deployment::shapes::Deployment;
 use crate::error::{CommandError, CommandResult};
 use crate::eval::watch::{POLL_INTERVAL, changed, changed_within};
 use crate::http::decode;
 use crate::render::layout;
 use crate::render::lists::alloc_table;
-use crate::render::screen::{Page, Screen, Size};
+use crate::render::screen::{Screen, ScreenText, Size};
 use crate::session::{Session, path};
 use crate::shapes::Alloc;
 use std::time::{Duration, Instant};
 
-/// A job that comes back to an older version gets another deployment; it is followed, too.
+/// A rollback makes another deployment, which is monitored, too.
 const MAX_FOLLOWED: usize = 8;
-/// How long that other one is waited for.
+/// How long to wait for the rollback's deployment.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The value is the exit code: 0 only if the deployment was successful, whatever became of the job afterwards.
@@ -63,7 +64,7 @@ fn follow_one(session: &Session, id: &str, verbose: bool, wait: &str) -> Command
     }
 }
 
-fn allocations(session: &Session, id: &str, page: &mut Page) -> CommandResult<()> {
+fn allocations(session: &Session, id: &str, page: &mut ScreenText) -> CommandResult<()> {
     let allocs: Vec<Alloc> = session.client.get(&path("deployment/allocations", id), &[])?;
     page.section("Allocations");
     match allocs.is_empty() {
@@ -73,7 +74,7 @@ fn allocations(session: &Session, id: &str, page: &mut Page) -> CommandResult<()
     Ok(())
 }
 
-/// The deployment of the version that the job has come back to.
+/// The deployment of a rollback.
 fn after_rollback(session: &Session, failed: &Deployment) -> CommandResult<Option<String>> {
     if failed.status != "failed" || !failed.status_description.contains(" - rolling back to job version") {
         return Ok(None);

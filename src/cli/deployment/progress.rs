@@ -1,50 +1,13 @@
 //! A deployment as the command line shows it: what it is, and how far each group has come (cli.md 3.2.4, 3.7). Pure but for
 //! the look at the API.
 
+use crate::deployment::shapes::{DeployedGroup, Deployment};
 use crate::error::CommandResult;
 use crate::render::layout;
-use crate::render::screen::Page;
+use crate::render::screen::ScreenText;
 use crate::session::Session;
 use jiff::tz::TimeZone;
-use serde::Deserialize;
 use std::collections::BTreeMap;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct Deployment {
-    #[serde(rename = "ID")]
-    pub id: String,
-    pub namespace: String,
-    #[serde(rename = "JobID")]
-    pub job_id: String,
-    pub job_version: u64,
-    pub task_groups: BTreeMap<String, DeployedGroup>,
-    pub status: String,
-    pub status_description: String,
-    pub create_index: u64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct DeployedGroup {
-    pub auto_revert: bool,
-    pub promoted: bool,
-    pub require_progress_by: Option<String>,
-    pub desired_canaries: u64,
-    pub desired_total: u64,
-    pub placed_allocs: u64,
-    pub healthy_allocs: u64,
-    pub unhealthy_allocs: u64,
-}
-
-/// What a change of a deployment is answered with.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct Stepped {
-    #[serde(rename = "EvalID")]
-    pub eval_id: String,
-    pub reverted_job_version: Option<u64>,
-}
 
 impl Deployment {
     pub fn has_ended(&self) -> bool {
@@ -75,8 +38,8 @@ pub fn table(deployments: &[Deployment], verbose: bool) -> String {
 }
 
 /// All of it.
-pub fn page(deployment: &Deployment, zone: &TimeZone, verbose: bool) -> Page {
-    let mut page = Page::default();
+pub fn page(deployment: &Deployment, zone: &TimeZone, verbose: bool) -> ScreenText {
+    let mut page = ScreenText::default();
     page.text(&layout::key_values(&[
         ("ID", layout::id(&deployment.id, verbose)),
         ("Job ID", deployment.job_id.clone()),
@@ -89,7 +52,7 @@ pub fn page(deployment: &Deployment, zone: &TimeZone, verbose: bool) -> Page {
 }
 
 /// As a part of its job's page.
-pub fn latest(page: &mut Page, deployment: &Deployment, zone: &TimeZone, verbose: bool) {
+pub fn latest(page: &mut ScreenText, deployment: &Deployment, zone: &TimeZone, verbose: bool) {
     page.section("Latest Deployment");
     page.text(&layout::key_values(&[
         ("ID", layout::id(&deployment.id, verbose)),
@@ -99,7 +62,7 @@ pub fn latest(page: &mut Page, deployment: &Deployment, zone: &TimeZone, verbose
     deployed(page, deployment, zone);
 }
 
-fn deployed(page: &mut Page, deployment: &Deployment, zone: &TimeZone) {
+fn deployed(page: &mut ScreenText, deployment: &Deployment, zone: &TimeZone) {
     if deployment.task_groups.is_empty() {
         return;
     }

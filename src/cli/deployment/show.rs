@@ -1,8 +1,9 @@
 //! `drover deployment list` and `status`, and `drover job deployments`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::monitor::follow_within;
-use crate::deployment::progress::{Deployment, page, table};
+use crate::deployment::progress::{page, table};
+use crate::deployment::shapes::Deployment;
 use crate::error::{CommandError, CommandResult};
 use crate::eval::watch::POLL_INTERVAL;
 use crate::http::decode;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 /// list deployments, newest first
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover deployment list -filter 'Status == \"running\"'")]
-pub struct DeploymentList {
+pub struct DeploymentListCommand {
     /// only those for which this expression is true
     #[argh(option)]
     filter: Option<String>,
@@ -34,7 +35,7 @@ pub struct DeploymentList {
 /// show a deployment; without an id, list them
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover deployment status -monitor 1a2b3c4d")]
-pub struct DeploymentStatus {
+pub struct DeploymentStatusCommand {
     /// follow it to its end; exit code 1 unless it is successful
     #[argh(switch)]
     monitor: bool,
@@ -61,8 +62,8 @@ pub struct DeploymentStatus {
 /// list the deployments of a job, newest first
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job deployments -latest cache")]
-pub struct JobDeployments {
-    /// those of an earlier job with the same id, too
+pub struct JobDeploymentsCommand {
+    /// include those of an earlier job with the same id
     #[argh(switch)]
     all: bool,
     /// only the newest
@@ -82,7 +83,7 @@ pub struct JobDeployments {
     job: Option<String>,
 }
 
-impl Run for DeploymentList {
+impl CliCommand for DeploymentListCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let mut query = vec![("reverse", "true")];
@@ -92,7 +93,7 @@ impl Run for DeploymentList {
     }
 }
 
-impl Run for DeploymentStatus {
+impl CliCommand for DeploymentStatusCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         refuse_unsupported(&[(self.ui, "-ui")])?;
         let objects = objects(self.json, self.template.as_deref())?;
@@ -118,7 +119,7 @@ impl Run for DeploymentStatus {
     }
 }
 
-impl DeploymentStatus {
+impl DeploymentStatusCommand {
     fn wait(&self) -> CommandResult<&str> {
         let Some(text) = self.wait.as_deref() else { return Ok(POLL_INTERVAL) };
         if !self.monitor {
@@ -131,7 +132,7 @@ impl DeploymentStatus {
     }
 }
 
-impl Run for JobDeployments {
+impl CliCommand for JobDeploymentsCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let objects = objects(self.json, self.template.as_deref())?;

@@ -1,6 +1,6 @@
 //! `drover eval delete`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::job::stop::confirmed;
 use crate::operator::scheduler_config::CONFIGURATION;
@@ -10,11 +10,11 @@ use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// delete evaluations, while none is handed out: operator scheduler set-config -pause-eval-broker=true
+/// delete evaluations while the broker is paused: operator scheduler set-config -pause-eval-broker=true
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover eval delete -filter 'Status == blocked and JobID == cache'")]
-pub struct EvalDelete {
-    /// all those for which this expression is true and that nothing needs any more
+pub struct EvalDeleteCommand {
+    /// delete the evaluations that match this expression and that nothing needs any more
     #[argh(option)]
     filter: Option<String>,
     /// do not ask
@@ -25,7 +25,7 @@ pub struct EvalDelete {
     eval: Option<String>,
 }
 
-impl Run for EvalDelete {
+impl CliCommand for EvalDeleteCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.eval.is_some() == self.filter.as_ref().is_some_and(|f| !f.is_empty()) {
             let why = "Error validating command args and flags: evaluation ID or filter flag required";
@@ -39,7 +39,7 @@ impl Run for EvalDelete {
             (Some(prefix), _) => json!({"EvalIDs": [session.eval_id(prefix)?]}),
             (None, filter) => {
                 let filter = filter.as_deref().unwrap_or_default();
-                if !self.yes && !self.agreed(session, filter)? {
+                if !self.yes && !self.confirmed(session, filter)? {
                     session.out.line("Cancelling eval deletion")?;
                     return Ok(ExitCode::SUCCESS);
                 }
@@ -56,8 +56,8 @@ impl Run for EvalDelete {
     }
 }
 
-impl EvalDelete {
-    fn agreed(&self, session: &Session, filter: &str) -> CommandResult<bool> {
+impl EvalDeleteCommand {
+    fn confirmed(&self, session: &Session, filter: &str) -> CommandResult<bool> {
         let query = [("filter", filter), ("namespace", "*")];
         let answer = session.client.get_value("/v1/evaluations/count", &query)?;
         let count = answer["Count"].as_u64().unwrap_or(0);

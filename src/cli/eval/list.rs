@@ -1,6 +1,6 @@
 //! `drover eval list`, and the table of evaluations.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::CommandResult;
 use crate::http::decode;
 use crate::numbers;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// list evaluations, newest first
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover eval list -job cache -status blocked")]
-pub struct EvalList {
+pub struct EvalListCommand {
     /// only those for which this expression is true
     #[argh(option)]
     filter: Option<String>,
@@ -24,10 +24,10 @@ pub struct EvalList {
     /// only those of this status
     #[argh(option)]
     status: Option<String>,
-    /// at most so many
+    /// rows per page
     #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
-    /// go on where a page ended
+    /// token of the page to show, as the last page printed it
     #[argh(option)]
     page_token: Option<String>,
     /// print the API's objects as JSON
@@ -41,7 +41,7 @@ pub struct EvalList {
     verbose: bool,
 }
 
-impl Run for EvalList {
+impl CliCommand for EvalListCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let per_page = self.per_page.map(|n| n.to_string());

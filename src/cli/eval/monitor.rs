@@ -6,17 +6,17 @@ use crate::error::{CommandError, CommandResult};
 use crate::eval::watch::{EvalUpdate, EvalWatch, is_terminal};
 use crate::render::layout;
 use crate::render::lists::alloc_table;
-use crate::render::screen::{Page, Screen, Size};
+use crate::render::screen::{Screen, ScreenText, Size};
 use crate::session::Session;
 use crate::shapes::{Alloc, AllocMetric, Eval};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Tasks that take longer to start or to end go on without being watched.
+/// How long tasks are watched while they start or end.
 const MAX_WATCHED: Duration = Duration::from_secs(600);
-/// Evaluations that follow one another for longer are not waited for.
+/// The longest chain of follow-up evaluations that is monitored.
 const MAX_FOLLOWED: usize = 32;
-/// The longest wait between two evaluations that is sat out.
+/// The longest `wait_until` of a follow-up evaluation that is waited for.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// Follows `eval_id` and the evaluations after it. The value is the exit code.
@@ -78,8 +78,8 @@ fn watch_one(session: &Session, id: &str, verbose: bool) -> CommandResult<Eval> 
     }
 }
 
-fn page(eval: &Eval, allocs: &[Alloc], now: i64, verbose: bool) -> Page {
-    let mut page = Page::default();
+fn page(eval: &Eval, allocs: &[Alloc], now: i64, verbose: bool) -> ScreenText {
+    let mut page = ScreenText::default();
     let id = layout::id(&eval.id, verbose);
     page.title(format!("Evaluation {id:?} is {}, of job {:?}", eval.status, eval.job_id));
     if !allocs.is_empty() {
@@ -89,7 +89,7 @@ fn page(eval: &Eval, allocs: &[Alloc], now: i64, verbose: bool) -> Page {
     page
 }
 
-/// It is as the servers want it, or will not get there.
+/// It has reached its desired status, or never will.
 pub fn is_settled(alloc: &Alloc) -> bool {
     match alloc.desired_status.as_str() {
         "run" => alloc.client_status != "pending",
@@ -123,7 +123,7 @@ enum MonitorLine {
 fn exit_code(eval: &Eval) -> u8 {
     match eval.status.as_str() {
         _ if !eval.failed_tg_allocs.is_empty() => 2,
-        // a newer evaluation of the job does what this one was to do
+        // canceled: a newer evaluation of the job replaces this one
         "complete" | "canceled" => 0,
         _ => 1,
     }

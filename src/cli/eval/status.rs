@@ -1,6 +1,6 @@
 //! `drover eval status` (cli.md 3.7): an evaluation, what it placed and what it could not.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::change::follow_both;
 use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 /// show an evaluation: why it was made, what it placed and what it could not
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover eval status -monitor 1a2b3c4d")]
-pub struct EvalStatus {
+pub struct EvalStatusCommand {
     /// follow it and its deployment to their end; exit code 2: not everything could be placed
     #[argh(switch)]
     monitor: bool,
@@ -37,65 +37,62 @@ pub struct EvalStatus {
     eval: Option<String>,
 }
 
-impl EvalStatus {
-    pub fn one(id: &str, verbose: bool) -> EvalStatus {
-        EvalStatus { monitor: false, json: false, template: None, verbose, eval: Some(id.to_string()) }
+impl EvalStatusCommand {
+    pub fn one(id: &str, verbose: bool) -> EvalStatusCommand {
+        EvalStatusCommand { monitor: false, json: false, template: None, verbose, eval: Some(id.to_string()) }
     }
 }
 
-impl Run for EvalStatus {
+impl CliCommand for EvalStatusCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
-        show(session, &self)
-    }
-}
-
-pub fn show(session: &Session, command: &EvalStatus) -> CommandResult<ExitCode> {
-    let objects = objects(command.json, command.template.as_deref())?;
-    let Some(prefix) = &command.eval else {
+        let objects = objects(self.json, self.template.as_deref())?;
+        let Some(prefix) = &self.eval else {
+            if let Some(objects) = objects {
+                session.out.objects(objects, &session.client.get_value("/v1/evaluations", &[])?)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            let sentence =
+                "This &self takes one argument: <evaluation> (only with -json or -t it may be left out)";
+            return Err(CommandError::usage(sentence));
+        };
+        let id = session.eval_id(prefix)?;
+        if self.monitor {
+            return Ok(follow_both(session, &id, self.verbose)?.into());
+        }
+        let target = path("evaluation", &id);
+        let value = session.client.get_value(&target, &[("related", "true")]).map_err(|e| {
+            match e.is_not_found() {
+                true => CommandError::new(format!("No evaluation(s) with prefix or id {prefix:?} found")),
+                false => e.into(),
+            }
+        })?;
         if let Some(objects) = objects {
-            session.out.objects(objects, &session.client.get_value("/v1/evaluations", &[])?)?;
+            let value = match objects {
+                Objects::Json => value,
+                Objects::Template(_) => with_omitted(value, &OMIT_EMPTY),
+            };
+            session.out.objects(objects, &value)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let sentence =
-            "This command takes one argument: <evaluation> (only with -json or -t it may be left out)";
-        return Err(CommandError::usage(sentence));
-    };
-    let id = session.eval_id(prefix)?;
-    if command.monitor {
-        return Ok(follow_both(session, &id, command.verbose)?.into());
-    }
-    let target = path("evaluation", &id);
-    let value =
-        session.client.get_value(&target, &[("related", "true")]).map_err(|e| match e.is_not_found() {
-            true => CommandError::new(format!("No evaluation(s) with prefix or id {prefix:?} found")),
-            false => e.into(),
-        })?;
-    if let Some(objects) = objects {
-        let value = match objects {
-            Objects::Json => value,
-            Objects::Template(_) => with_omitted(value, &OMIT_EMPTY),
-        };
-        session.out.objects(objects, &value)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let eval: Eval = decode(&value)?;
-    session.out.text(&basics(&eval, session.now(), command.verbose))?;
-    if !eval.related_evals.is_empty() {
-        session.out.section("Related Evaluations")?;
-        session.out.text(&eval_table(&eval.related_evals, command.verbose))?;
-    }
-    let allocs: Vec<Alloc> = session.client.get(&format!("{target}/allocations"), &[])?;
-    if !allocs.is_empty() {
-        session.out.section("Placed Allocations")?;
-        session.out.text(&alloc_table(&allocs, session.now(), command.verbose))?;
-    }
-    if !eval.failed_tg_allocs.is_empty() {
-        session.out.section("Failed Placements")?;
-        for line in monitor::failed_groups(&eval.failed_tg_allocs) {
-            session.out.line(&line)?;
+        let eval: Eval = decode(&value)?;
+        session.out.text(&basics(&eval, session.now(), self.verbose))?;
+        if !eval.related_evals.is_empty() {
+            session.out.section("Related Evaluations")?;
+            session.out.text(&eval_table(&eval.related_evals, self.verbose))?;
         }
+        let allocs: Vec<Alloc> = session.client.get(&format!("{target}/allocations"), &[])?;
+        if !allocs.is_empty() {
+            session.out.section("Placed Allocations")?;
+            session.out.text(&alloc_table(&allocs, session.now(), self.verbose))?;
+        }
+        if !eval.failed_tg_allocs.is_empty() {
+            session.out.section("Failed Placements")?;
+            for line in monitor::failed_groups(&eval.failed_tg_allocs) {
+                session.out.line(&line)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn basics(eval: &Eval, now: i64, verbose: bool) -> String {

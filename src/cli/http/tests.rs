@@ -8,11 +8,11 @@ use std::thread;
 #[test]
 fn paths_and_queries_are_encoded() {
     assert_eq!(encode("app/periodic-17 ä*"), "app%2Fperiodic-17%20%C3%A4%2A");
-    let settings = Settings {
+    let settings = CliSettings {
         address: "http://a:1".to_string(),
         region: "r".to_string(),
         namespace: "n s".to_string(),
-        ..Settings::default()
+        ..CliSettings::default()
     };
     let client = HttpClient::new(&settings);
     let request = client.request("GET", "/v1/jobs", &[("prefix", "x&y"), ("namespace", "*")]);
@@ -22,8 +22,11 @@ fn paths_and_queries_are_encoded() {
 
 #[test]
 fn urls_take_region_and_namespace() {
-    let settings =
-        Settings { address: "http://a:1".to_string(), namespace: "n s".to_string(), ..Settings::default() };
+    let settings = CliSettings {
+        address: "http://a:1".to_string(),
+        namespace: "n s".to_string(),
+        ..CliSettings::default()
+    };
     let client = HttpClient::new(&settings);
     for (target, url) in [
         ("/v1/jobs", "http://a:1/v1/jobs?namespace=n%20s"),
@@ -52,7 +55,7 @@ fn exchange(answer: &'static str) -> (String, Result<Came, RequestError>) {
         socket.write_all(answer.as_bytes()).unwrap();
         String::from_utf8(said).unwrap()
     });
-    let client = HttpClient::new(&Settings::default());
+    let client = HttpClient::new(&CliSettings::default());
     let came = client.raw("BREW", &url, &[], Some(b"hello".to_vec())).and_then(|mut answer| {
         let mut body = vec![];
         answer.body.read_to_end(&mut body).map_err(|e| failed(e.to_string()))?;
@@ -87,7 +90,7 @@ fn answers_end_where_they_say() {
 }
 
 #[test]
-fn what_breaks_off_or_is_no_answer_is_told() {
+fn broken_answers_are_errors() {
     for answer in [
         "HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nabc",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -100,7 +103,7 @@ fn what_breaks_off_or_is_no_answer_is_told() {
 
 #[test]
 fn what_would_become_two_requests_is_not_sent() {
-    let client = HttpClient::new(&Settings::default());
+    let client = HttpClient::new(&CliSettings::default());
     let sent = |url: &str, name: &str, value: &str| {
         let headers = [(name.to_string(), value.to_string())];
         match client.raw("GET", url, &headers, None) {

@@ -1,6 +1,6 @@
 //! `drover job action`: runs an action that a job's author has prepared beside a task (cli.md 2.1.10).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::alloc::exec::ExecOptions;
 use crate::error::{CommandError, CommandResult};
 use crate::session::{Session, argument, namespace_query, path};
@@ -8,13 +8,13 @@ use crate::shapes::Alloc;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 
-/// run an action of a task beside it, as its job defines it. The exit code is the action's
+/// run an action that the job defines for a task. The exit code is the action's
 #[derive(FromArgs, ArgsInfo)]
 #[argh(
     example = "drover job action -job cache -group g flush",
     example = "drover job action -alloc 1a2b3c4d -task web flush"
 )]
-pub struct JobAction {
+pub struct JobActionCommand {
     /// the job: an id or the beginning of one
     #[argh(option)]
     job: Option<String>,
@@ -27,10 +27,10 @@ pub struct JobAction {
     /// the group: without -alloc, one of its allocations that run
     #[argh(option)]
     group: Option<String>,
-    /// pass on what is typed (the default)
+    /// pass standard input on (the default)
     #[argh(option, long = "i", arg_name = "bool", default = "true")]
     interactive: bool,
-    /// with a terminal (if ours is one)
+    /// allocate a terminal (the default if standard input is one)
     #[argh(option, long = "t", arg_name = "bool")]
     tty: Option<bool>,
     /// the character that, typed with a dot at the beginning of a line, leaves; none to have no way out (~)
@@ -41,7 +41,7 @@ pub struct JobAction {
     action: Option<String>,
 }
 
-impl Run for JobAction {
+impl CliCommand for JobActionCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let action = argument(&self.action, "action")?;
         let manner = ExecOptions::new(self.interactive, self.tty, &self.escape)?;
@@ -57,7 +57,7 @@ impl Run for JobAction {
     }
 }
 
-impl JobAction {
+impl JobActionCommand {
     fn named(&self, session: &Session, prefix: &str) -> CommandResult<Alloc> {
         let alloc: Alloc = session.client.get(&path("allocation", &session.alloc_id(prefix)?), &[])?;
         match &self.job {

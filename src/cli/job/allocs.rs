@@ -1,6 +1,6 @@
 //! `drover job allocs` and `drover job eval`: a job's allocations, and a fresh look at where they should be.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::change::follow_both;
 use crate::error::CommandResult;
 use crate::http::decode;
@@ -15,8 +15,8 @@ use std::process::ExitCode;
 /// list the allocations of a job
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job allocs -verbose cache")]
-pub struct JobAllocs {
-    /// allocations of an earlier job with the same id, too
+pub struct JobAllocsCommand {
+    /// include allocations of an earlier job with the same id
     #[argh(switch)]
     all: bool,
     /// print the API's objects as JSON
@@ -33,11 +33,11 @@ pub struct JobAllocs {
     job: Option<String>,
 }
 
-/// let the scheduler look at a job again, though nothing has changed
+/// force an evaluation of a job, though nothing has changed
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job eval -detach cache")]
-pub struct JobEval {
-    /// place failed allocations again, whatever their rules say
+pub struct JobEvalCommand {
+    /// reschedule failed allocations, whatever their policy says
     #[argh(switch)]
     force_reschedule: bool,
     /// do not wait for the evaluation: print its id
@@ -51,7 +51,7 @@ pub struct JobEval {
     job: Option<String>,
 }
 
-impl Run for JobAllocs {
+impl CliCommand for JobAllocsCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let objects = objects(self.json, self.template.as_deref())?;
@@ -72,7 +72,7 @@ impl Run for JobAllocs {
     }
 }
 
-impl Run for JobEval {
+impl CliCommand for JobEvalCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let body = json!({"JobID": stub.id, "EvalOptions": {"ForceReschedule": self.force_reschedule}});

@@ -1,6 +1,6 @@
 //! `drover job dispatch`: runs a parameterized job once more, with a payload and metadata (cli.md 2.1.1, 2.1.8).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
 use crate::eval::watch::changed;
@@ -24,17 +24,17 @@ use std::process::ExitCode;
     example = "drover job dispatch -meta quality=high -idempotency-token 2026-11-23 video input.json",
     note = "Whoever repeats an idempotency token gets the job that was dispatched with it first."
 )]
-pub struct JobDispatch {
+pub struct JobDispatchCommand {
     /// metadata for the job's tasks; repeatable
     #[argh(option, arg_name = "key=value")]
     meta: Vec<String>,
     /// dispatch at most once with this token
     #[argh(option, default = "String::new()")]
     idempotency_token: String,
-    /// the beginning of what the new job's id adds to this one's
+    /// prefix of what the new job's id adds to this one's
     #[argh(option, default = "String::new()")]
     id_prefix_template: String,
-    /// how urgent the new job is, instead of what this one says
+    /// priority of the new job, instead of this one's
     #[argh(option, from_str_fn(numbers::integer))]
     priority: Option<i64>,
     /// do not wait for the evaluation
@@ -46,7 +46,7 @@ pub struct JobDispatch {
     /// open the web interface (not supported yet)
     #[argh(switch)]
     ui: bool,
-    /// wait until the new job has ended; the exit code is 0 if it did what it was to do
+    /// wait until the new job has ended; the exit code is 0 if it was successful
     #[argh(switch)]
     wait: bool,
     /// an id or the beginning of one, then the file with the payload; - is standard input
@@ -54,7 +54,7 @@ pub struct JobDispatch {
     target: Vec<String>,
 }
 
-impl Run for JobDispatch {
+impl CliCommand for JobDispatchCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         refuse_unsupported(&[(self.ui, "-ui")])?;
         if self.wait && self.detach {
@@ -94,7 +94,7 @@ impl Run for JobDispatch {
     }
 }
 
-/// Waits without a limit: an allocation that is blocked may still be placed.
+/// Waits without a deadline: a blocked evaluation may still be placed.
 fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> CommandResult<ExitCode> {
     let (target, mut after) = (path("job", id), 0);
     let job: Job = loop {
@@ -124,7 +124,7 @@ fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> CommandResul
     Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl JobDispatch {
+impl JobDispatchCommand {
     fn body(&self, job: &str, payload: &[u8]) -> CommandResult<Value> {
         let mut meta = Map::new();
         for pair in &self.meta {

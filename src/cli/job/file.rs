@@ -11,7 +11,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// How a job file is to be read.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct JobFileOptions {
     /// It is the API's JSON, not HCL.
     pub json: bool,
     /// `name=value` each.
@@ -33,17 +33,17 @@ pub struct JobFile {
 }
 
 /// Reads `path`; `-` is standard input.
-pub fn read(path: &str, options: &Options) -> CommandResult<JobFile> {
+pub fn read(path: &str, options: &JobFileOptions) -> CommandResult<JobFile> {
     if path.contains("://") {
         return Err(CommandError::new(format!(
             "not supported yet: job files from a URL ({path}); download it first"
         )));
     }
-    let text = text_of(path)?;
+    let text = read_text(path)?;
     if options.json { from_json(path, text, options) } else { from_hcl(path, text, options) }
 }
 
-fn from_json(path: &str, text: String, options: &Options) -> CommandResult<JobFile> {
+fn from_json(path: &str, text: String, options: &JobFileOptions) -> CommandResult<JobFile> {
     if !options.vars.is_empty() || !options.var_files.is_empty() {
         return Err(CommandError::usage("-var and -var-file have no meaning with -json"));
     }
@@ -64,7 +64,7 @@ fn from_json(path: &str, text: String, options: &Options) -> CommandResult<JobFi
     Ok(JobFile { job, submission, warnings: Vec::new() })
 }
 
-fn from_hcl(path: &str, text: String, options: &Options) -> CommandResult<JobFile> {
+fn from_hcl(path: &str, text: String, options: &JobFileOptions) -> CommandResult<JobFile> {
     let vars = variables(options)?;
     let parsed = jobspec::parse(path, &text, &vars, Some(&LocalFiles));
     let problems: Vec<_> = parsed.diagnostics.iter().chain(&parsed.not_supported).cloned().collect();
@@ -91,14 +91,14 @@ fn from_hcl(path: &str, text: String, options: &Options) -> CommandResult<JobFil
     Ok(JobFile { job, submission, warnings })
 }
 
-fn variables(options: &Options) -> CommandResult<jobspec::Vars> {
+fn variables(options: &JobFileOptions) -> CommandResult<jobspec::Vars> {
     let split = |var: &String| match var.split_once('=') {
         Some((name, value)) => Ok((name.to_string(), value.to_string())),
         None => Err(CommandError::usage(format!("-var {var:?} is not name=value"))),
     };
     let flags: CommandResult<Vec<_>> = options.vars.iter().map(split).collect();
     let files: CommandResult<Vec<_>> =
-        options.var_files.iter().map(|p| Ok((p.clone(), text_of(p)?))).collect();
+        options.var_files.iter().map(|p| Ok((p.clone(), read_text(p)?))).collect();
     Ok(jobspec::Vars {
         env: environment(),
         files: files?,
@@ -131,7 +131,7 @@ fn seed() -> u64 {
 }
 
 /// A flag and its value as they are typed, with a blank after them.
-pub fn spelled(flag: &str, value: &str) -> String {
+pub fn flag_with_value(flag: &str, value: &str) -> String {
     format!("-{flag}={} ", shell_word(value))
 }
 
@@ -145,7 +145,7 @@ pub fn shell_word(text: &str) -> String {
 }
 
 /// A whole file; `-` is standard input.
-pub fn text_of(path: &str) -> CommandResult<String> {
+pub fn read_text(path: &str) -> CommandResult<String> {
     let fail = |e: std::io::Error| CommandError::new(format!("Error reading {path}: {}", os_error(&e)));
     let mut text = String::new();
     if path == "-" {

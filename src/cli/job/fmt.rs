@@ -2,9 +2,9 @@
 //!
 //! A file that is no HCL is told and left as it is, and the others are laid out all the same.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
-use crate::job::file::text_of;
+use crate::job::file::read_text;
 use crate::session::Session;
 use agent::config::files::os_error;
 use argh::{ArgsInfo, FromArgs};
@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 16;
     example = "drover fmt -check -recursive jobs/",
     example = "cat cache.nomad.hcl | drover fmt -"
 )]
-pub struct Fmt {
+pub struct FmtCommand {
     /// change nothing; list the files that are not laid out canonically
     #[argh(switch)]
     check: bool,
@@ -43,7 +43,7 @@ pub struct Fmt {
     path: Vec<String>,
 }
 
-impl Run for Fmt {
+impl CliCommand for FmtCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let here = [".".to_string()];
         let paths = if self.path.is_empty() { &here[..] } else { &self.path };
@@ -61,10 +61,10 @@ impl Run for Fmt {
     }
 }
 
-impl Fmt {
+impl FmtCommand {
     /// False: it is no HCL or, with `-check`, not laid out canonically.
     fn standard_input(&self, session: &Session) -> CommandResult<bool> {
-        let text = text_of("-")?;
+        let text = read_text("-")?;
         let Some(canonical) = laid_out(session, "<stdin>", &text) else { return Ok(false) };
         if self.check {
             return Ok(canonical == text);
@@ -75,7 +75,7 @@ impl Fmt {
 
     fn one(&self, session: &Session, path: &Path) -> CommandResult<bool> {
         let name = path.to_string_lossy();
-        let text = text_of(&name)?;
+        let text = read_text(&name)?;
         let Some(canonical) = laid_out(session, &name, &text) else { return Ok(false) };
         if canonical == text {
             return Ok(true);

@@ -1,6 +1,6 @@
 //! `drover job init`: a job file to begin with.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::session::{Session, refuse_unsupported};
 use argh::{ArgsInfo, FromArgs};
@@ -12,7 +12,7 @@ const DEFAULT_PATH: &str = "example.nomad.hcl";
 /// write an example of a job file, with remarks on what each part is for
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job init -short cache.nomad.hcl")]
-pub struct JobInit {
+pub struct JobInitCommand {
     /// without the remarks
     #[argh(switch)]
     short: bool,
@@ -30,7 +30,7 @@ pub struct JobInit {
     path: Option<String>,
 }
 
-impl Run for JobInit {
+impl CliCommand for JobInitCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         refuse_unsupported(&[
             (self.connect, "-connect"),

@@ -1,9 +1,9 @@
 //! `drover job inspect` and `drover job history`: what a job is and was.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
-use crate::job::file::{shell_word, spelled};
+use crate::job::file::{flag_with_value, shell_word};
 use crate::numbers;
 use crate::output::objects;
 use crate::render::diff;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// print a job as JSON, or as a job file
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job inspect -version 2 cache", example = "drover job inspect -hcl cache")]
-pub struct JobInspect {
+pub struct JobInspectCommand {
     /// that version instead of the newest
     #[argh(option, from_str_fn(numbers::index))]
     version: Option<u64>,
@@ -41,7 +41,7 @@ pub struct JobInspect {
 /// list the versions of a job, newest first
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job history -p cache", example = "drover job history -full cache")]
-pub struct JobHistory {
+pub struct JobHistoryCommand {
     /// show what changed from version to version
     #[argh(switch, long = "p")]
     diff: bool,
@@ -68,7 +68,7 @@ pub struct JobHistory {
     job: Option<String>,
 }
 
-impl Run for JobInspect {
+impl CliCommand for JobInspectCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.with_vars && !self.hcl {
             return Err(CommandError::usage("-with-vars needs -hcl"));
@@ -100,7 +100,7 @@ impl Run for JobInspect {
     }
 }
 
-impl JobInspect {
+impl JobInspectCommand {
     fn object(&self, session: &Session, stub: &JobStub) -> CommandResult<Value> {
         match self.version {
             None => Ok(session.client.get_value(&path("job", &stub.id), &namespace_query(stub))?),
@@ -112,24 +112,24 @@ impl JobInspect {
     fn source(&self, session: &Session, stub: &JobStub) -> CommandResult<()> {
         let object = self.object(session, stub)?;
         let job: Job = decode(&object)?;
-        let kept = match kept(session, stub, job.version)? {
+        let kept = match submission(session, stub, job.version)? {
             Some(kept) => Some(decode::<Submission>(&kept)?).filter(|kept| kept.format != "json"),
             None => None,
         };
         let kept = match kept {
             Some(kept) => kept,
-            None => Submission { source: written(&object)?, ..Submission::default() },
+            None => Submission { source: source_or_job_file(&object)?, ..Submission::default() },
         };
         session.out.text(&format!("{}\n", kept.source.trim_end()))?;
         if self.with_vars {
-            session.out.stderr_line(&again(stub, job.version, &kept));
+            session.out.stderr_line(&rerun_command(stub, job.version, &kept));
         }
         Ok(())
     }
 }
 
 /// The job as a job file. What it was dispatched with has no place in one.
-fn written(job: &Value) -> CommandResult<String> {
+fn source_or_job_file(job: &Value) -> CommandResult<String> {
     let mut job = job.clone();
     if let Value::Object(members) = &mut job {
         members.remove("Payload");
@@ -140,7 +140,7 @@ fn written(job: &Value) -> CommandResult<String> {
 }
 
 /// What the version was made from, as the API's object, if that was kept.
-pub fn kept(session: &Session, stub: &JobStub, version: u64) -> CommandResult<Option<Value>> {
+pub fn submission(session: &Session, stub: &JobStub, version: u64) -> CommandResult<Option<Value>> {
     let version = version.to_string();
     let query: Vec<_> = namespace_query(stub).into_iter().chain([("version", version.as_str())]).collect();
     match session.client.get_value(&format!("{}/submission", path("job", &stub.id)), &query) {
@@ -151,9 +151,10 @@ pub fn kept(session: &Session, stub: &JobStub, version: u64) -> CommandResult<Op
 }
 
 /// How the version is submitted once more, with the same variables.
-fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
+fn rerun_command(stub: &JobStub, version: u64, kept: &Submission) -> String {
     let namespace: String = namespace_query(stub).iter().map(|(_, n)| format!("-namespace {n} ")).collect();
-    let flags = kept.variable_flags.iter().map(|(name, value)| spelled("var", &format!("{name}={value}")));
+    let flags =
+        kept.variable_flags.iter().map(|(name, value)| flag_with_value("var", &format!("{name}={value}")));
     let flags: String = flags.collect();
     let inspect = format!("drover job inspect {namespace}-hcl -version {version} {}", shell_word(&stub.id));
     let (intro, file) = match kept.variables.trim() {
@@ -183,7 +184,7 @@ fn place(versions: &[Value], stub: &JobStub, wanted: u64) -> CommandResult<usize
     })
 }
 
-impl Run for JobHistory {
+impl CliCommand for JobHistoryCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let bases = [(self.diff_version.is_some(), "-diff-version"), (self.diff_tag.is_some(), "-diff-tag")];
         match (bases, self.diff) {
@@ -219,7 +220,7 @@ impl Run for JobHistory {
     }
 }
 
-impl JobHistory {
+impl JobHistoryCommand {
     /// The versions that are asked for, with their differences if those are, too.
     fn found(&self, session: &Session, stub: &JobStub) -> CommandResult<Versions> {
         let base = self.diff_version.map(|v| v.to_string());
@@ -266,13 +267,13 @@ mod tests {
         let stub = JobStub { id: "cache".into(), ..JobStub::default() };
         let mut kept = Submission { format: "hcl2".into(), ..Submission::default() };
         let plain = "\nAs it was submitted:\n\ndrover job inspect -hcl -version 3 cache | drover job run -";
-        assert_eq!(again(&stub, 3, &kept), plain);
+        assert_eq!(rerun_command(&stub, 3, &kept), plain);
         kept.variable_flags =
             [("n", "3"), ("who", "a b")].iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         kept.variables = "x = 1\n".into();
         let expected = "\nAs it was submitted, with these lines in vars.hcl:\n\nx = 1\n\n\
             drover job inspect -hcl -version 3 cache | drover job run -var=n=3 -var='who=a b' -var-file=vars.hcl -";
-        assert_eq!(again(&stub, 3, &kept), expected);
+        assert_eq!(rerun_command(&stub, 3, &kept), expected);
     }
 
     #[test]

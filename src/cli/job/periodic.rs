@@ -1,11 +1,11 @@
-//! `drover job periodic force`, and how jobs that make others are shown: when the next one comes, and what became of the others
+//! `drover job periodic force`, and how periodic and parameterized jobs are shown: the next launch, and the children
 //! (cli.md 3.2.1, 3.2.3).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::CommandResult;
 use crate::eval::monitor;
 use crate::render::layout;
-use crate::render::screen::Page;
+use crate::render::screen::ScreenText;
 use crate::session::{Session, argument, job_state, namespace_query, path};
 use crate::shapes::{Job, JobStub, JobSummary, RegisterAnswer};
 use ::io::zones;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// launch a periodic job now, whatever its times say
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job periodic force backup")]
-pub struct JobPeriodicForce {
+pub struct JobPeriodicForceCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -30,7 +30,7 @@ pub struct JobPeriodicForce {
     job: Option<String>,
 }
 
-impl Run for JobPeriodicForce {
+impl CliCommand for JobPeriodicForceCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let periodic = [("filter", "Periodic is not nil")];
         let stub = session.job_among(argument(&self.job, "job id")?, &periodic)?;
@@ -45,7 +45,7 @@ impl Run for JobPeriodicForce {
     }
 }
 
-/// When the next child comes, by this machine's clock and zones. `None`: never, or nobody here could tell.
+/// The next launch, by this machine's clock and zones. `None`: never, or the zone is unknown here.
 pub fn next_launch(session: &Session, periodic: &Value) -> Option<String> {
     let text = |name: &str| periodic[name].as_str().unwrap_or_default().to_string();
     let specs = periodic["Specs"].as_array().into_iter().flatten();
@@ -62,8 +62,8 @@ pub fn next_launch(session: &Session, periodic: &Value) -> Option<String> {
     Some(format!("{} ({})", session.time(next.0), layout::relative(next.0, now)))
 }
 
-/// What a dispatch of this job must or may bring along.
-pub fn rules(job: &Job, page: &mut Page) {
+/// The payload and meta rules of a parameterized job.
+pub fn rules(job: &Job, page: &mut ScreenText) {
     let Some(rules) = job.parameterized_job.as_ref().filter(|_| !job.dispatched) else { return };
     let keys = |name: &str| {
         let listed = rules[name].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -78,10 +78,10 @@ pub fn rules(job: &Job, page: &mut Page) {
     ]));
 }
 
-/// How the children of such a job are spoken of.
+/// The words for the children of a periodic or parameterized job.
 struct Words {
     summary: &'static str,
-    /// How their ids go on after the parent's.
+    /// What follows the parent's id in theirs.
     infix: &'static str,
     title: &'static str,
     none: &'static str,
@@ -101,12 +101,12 @@ const PARAMETERIZED: Words = Words {
     none: "No dispatched instances of parameterized job found",
 };
 
-/// The children of a job that makes some.
+/// The children of a periodic or parameterized job.
 pub fn children(
     session: &Session,
     parent: &JobStub,
     summary: &JobSummary,
-    page: &mut Page,
+    page: &mut ScreenText,
 ) -> CommandResult<()> {
     let words = if parent.parameterized_job { &PARAMETERIZED } else { &PERIODIC };
     page.section(words.summary);

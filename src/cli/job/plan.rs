@@ -1,11 +1,11 @@
 //! `drover job plan`: what `job run` would do.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor::failed_groups;
 use crate::http::{RequestError, decode};
 use crate::job;
-use crate::job::file::Options;
+use crate::job::file::JobFileOptions;
 use crate::job::run::{use_job_region_and_namespace, warn};
 use crate::output::objects;
 use crate::render::diff;
@@ -27,7 +27,7 @@ const CHANGES: u8 = 1;
 /// show what running a job would change, without running it; exit code 1: allocations would come or go; 255: an error
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job plan -var count=3 cache.nomad.hcl")]
-pub struct JobPlan {
+pub struct JobPlanCommand {
     /// show what is different in the job (default true)
     #[argh(option, arg_name = "bool", default = "true")]
     diff: bool,
@@ -43,7 +43,7 @@ pub struct JobPlan {
     /// print the API's answer through this template in Go's syntax
     #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
-    /// override soft policies (there are none: no effect)
+    /// override soft mandatory policies (no effect: there are none)
     #[argh(switch)]
     policy_override: bool,
     /// a variable as name=value; repeatable
@@ -90,10 +90,10 @@ struct GroupChanges {
     canary: u64,
 }
 
-impl Run for JobPlan {
+impl CliCommand for JobPlanCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let file_path = argument(&self.path, "path")?.to_string();
-        let options = Options {
+        let options = JobFileOptions {
             json: self.json,
             vars: self.var.clone(),
             var_files: self.var_file.clone(),
@@ -129,7 +129,7 @@ impl PlanAnswer {
     }
 }
 
-impl JobPlan {
+impl JobPlanCommand {
     fn show(&self, session: &Session, answer: &PlanAnswer, file: &str) -> CommandResult<()> {
         let out = &session.out;
         if let Some(diff) = &answer.diff {
@@ -154,7 +154,7 @@ impl JobPlan {
         let index = answer.job_modify_index;
         out.title(&format!("Job Modify Index: {index}"))?;
         out.line("To submit the job with version verification run:\n")?;
-        out.line(&format!("drover job run -check-index {index} {}\n", self.spelled(file)))?;
+        out.line(&format!("drover job run -check-index {index} {}\n", self.flag_with_value(file)))?;
         out.line(
             "With -check-index the job is only run if it is still as this plan saw it. If its index has\n\
              moved, somebody changed the job meanwhile: plan again.",
@@ -174,10 +174,10 @@ impl JobPlan {
     }
 
     /// The same file with the same variables.
-    fn spelled(&self, file: &str) -> String {
+    fn flag_with_value(&self, file: &str) -> String {
         let json = if self.json { "-json ".to_string() } else { String::new() };
-        let vars = self.var.iter().map(|v| job::file::spelled("var", v));
-        let files = self.var_file.iter().map(|v| job::file::spelled("var-file", v));
+        let vars = self.var.iter().map(|v| job::file::flag_with_value("var", v));
+        let files = self.var_file.iter().map(|v| job::file::flag_with_value("var-file", v));
         format!("{json}{}{file}", vars.chain(files).collect::<String>())
     }
 }

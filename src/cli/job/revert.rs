@@ -1,6 +1,6 @@
 //! `drover job revert`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::change::follow_change;
 use crate::error::{CommandError, CommandResult};
 use crate::session::{Session, namespace_query, path};
@@ -9,10 +9,10 @@ use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
 use std::process::ExitCode;
 
-/// bring an older version of a job back, as its newest
+/// revert a job to an older version, which becomes its newest
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job revert cache 3")]
-pub struct JobRevert {
+pub struct JobRevertCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -39,7 +39,7 @@ fn named(session: &Session, stub: &JobStub, tag: &str) -> CommandResult<u64> {
     found.and_then(|job| job["Version"].as_u64()).ok_or_else(unknown)
 }
 
-impl Run for JobRevert {
+impl CliCommand for JobRevertCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let [job, version] = &self.job_and_version[..] else {
             return Err(CommandError::usage("This command takes two arguments: <job> <version|tag>"));

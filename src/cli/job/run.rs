@@ -1,11 +1,11 @@
 //! `drover job run`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::change::follow_both;
 use crate::error::{CommandError, CommandResult};
 use crate::http::RequestError;
 use crate::job;
-use crate::job::file::{JobFile, Options};
+use crate::job::file::{JobFile, JobFileOptions};
 use crate::numbers;
 use crate::session::Session;
 use crate::shapes::RegisterAnswer;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
     example = "drover job run -var count=3 cache.nomad.hcl",
     example = "cat cache.nomad.hcl | drover job run -detach -"
 )]
-pub struct JobRun {
+pub struct JobRunCommand {
     /// submit only if the job is at this modify index; 0: only if it does not exist
     #[argh(option, from_str_fn(numbers::index))]
     check_index: Option<u64>,
@@ -58,12 +58,12 @@ pub struct JobRun {
     path: Option<String>,
 }
 
-impl Run for JobRun {
+impl CliCommand for JobRunCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let Some(path) = &self.path else {
             return Err(CommandError::usage("This command takes one argument: <path>"));
         };
-        let options = Options {
+        let options = JobFileOptions {
             json: self.json,
             vars: self.var.clone(),
             var_files: self.var_file.clone(),
@@ -88,7 +88,7 @@ impl Run for JobRun {
     }
 }
 
-impl JobRun {
+impl JobRunCommand {
     fn request(&self, file: &JobFile) -> Value {
         let mut request = request(file);
         if let Some(index) = self.check_index {
@@ -115,7 +115,7 @@ pub fn use_job_region_and_namespace(session: &mut Session, file: &JobFile) {
     session.client.set_namespace(&text("Namespace"));
 }
 
-/// What a server has to say of a job that it takes.
+/// Prints the warnings of a registration.
 pub fn warn(session: &Session, warnings: &str) -> CommandResult<()> {
     if warnings.is_empty() {
         return Ok(());

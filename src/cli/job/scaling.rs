@@ -1,7 +1,7 @@
 //! `drover job scale`, `drover job scaling-events` and `drover scaling policy`: counts, how far they may go, and what became of
 //! them (cli.md 2.1.1, 2.5.1, 3.7).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::change::follow_change;
 use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// give a group of a job another count
+/// change the count of a group of a job
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job scale cache 5", example = "drover job scale shop web 3")]
-pub struct JobScale {
+pub struct JobScaleCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -38,7 +38,7 @@ pub struct JobScale {
 /// list how the groups of a job were scaled, newest first
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job scaling-events cache")]
-pub struct JobScalingEvents {
+pub struct JobScalingEventsCommand {
     /// show messages, errors and evaluations, too
     #[argh(switch)]
     verbose: bool,
@@ -50,7 +50,7 @@ pub struct JobScalingEvents {
 /// list scaling policies
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover scaling policy list -job cache")]
-pub struct ScalingPolicyList {
+pub struct ScalingPolicyListCommand {
     /// only those of this job
     #[argh(option)]
     job: Option<String>,
@@ -71,7 +71,7 @@ pub struct ScalingPolicyList {
 /// show a scaling policy
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover scaling policy info 1a2b3c4d")]
-pub struct ScalingPolicyInfo {
+pub struct ScalingPolicyInfoCommand {
     /// show ids in full
     #[argh(switch)]
     verbose: bool,
@@ -133,7 +133,7 @@ struct Target {
     task: String,
 }
 
-impl Run for JobScale {
+impl CliCommand for JobScaleCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (job, group, count) = match &self.job_group_and_count[..] {
             [job, count] => (job, None, count),
@@ -170,7 +170,7 @@ fn only_group(status: &ScaleStatus) -> CommandResult<String> {
     }
 }
 
-impl Run for JobScalingEvents {
+impl CliCommand for JobScalingEventsCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let target = format!("{}/scale", path("job", &stub.id));
@@ -203,7 +203,7 @@ impl ScaleEvent {
     }
 }
 
-impl Run for ScalingPolicyList {
+impl CliCommand for ScalingPolicyListCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let mut query = Vec::new();
@@ -238,7 +238,7 @@ impl Target {
     }
 }
 
-impl Run for ScalingPolicyInfo {
+impl CliCommand for ScalingPolicyInfoCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let list = |many: &[Policy]| table(many, false);
         let given = argument(&self.policy, "policy id")?;
@@ -254,9 +254,9 @@ impl Run for ScalingPolicyInfo {
     }
 }
 
-impl ScalingPolicyInfo {
+impl ScalingPolicyInfoCommand {
     pub fn one(id: &str, verbose: bool) -> Self {
-        ScalingPolicyInfo { verbose, json: false, template: None, policy: Some(id.to_string()) }
+        ScalingPolicyInfoCommand { verbose, json: false, template: None, policy: Some(id.to_string()) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `drover job start`: a job that was stopped runs again, as it is (cli.md 2.1.6).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::change::follow_both;
 use crate::error::{CommandError, CommandResult};
-use crate::job::inspect::{kept, versions};
+use crate::job::inspect::{submission, versions};
 use crate::job::run::{register, registered, warn};
 use crate::job::stop::each;
 use crate::session::{Session, namespace_query};
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// run jobs again that were stopped, as they are
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job start cache")]
-pub struct JobStart {
+pub struct JobStartCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -27,14 +27,14 @@ pub struct JobStart {
     job: Vec<String>,
 }
 
-impl Run for JobStart {
+impl CliCommand for JobStartCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let start = |prefix: &str| self.start(session, prefix);
         each(session, &self.job, &start, &|eval| follow_both(session, eval, self.verbose))
     }
 }
 
-impl JobStart {
+impl JobStartCommand {
     /// The evaluation to be followed, if there is one.
     fn start(&self, session: &Session, prefix: &str) -> CommandResult<Option<String>> {
         let stub = session.job(prefix)?;
@@ -45,7 +45,7 @@ impl JobStart {
         }
         job["Stop"] = json!(false);
         let request = json!({
-            "Job": job, "Submission": text_of(session, &stub, &job, &versions)?,
+            "Job": job, "Submission": submission_text(session, &stub, &job, &versions)?,
             "EnforceIndex": true, "JobModifyIndex": job["JobModifyIndex"],
         });
         let answer = register(session, &namespace_query(&stub), &request)?;
@@ -59,10 +59,15 @@ impl JobStart {
 }
 
 /// The text that this very job was made from, if one of its older versions has it.
-fn text_of(session: &Session, stub: &JobStub, job: &Value, older: &[Value]) -> CommandResult<Option<Value>> {
+fn submission_text(
+    session: &Session,
+    stub: &JobStub,
+    job: &Value,
+    older: &[Value],
+) -> CommandResult<Option<Value>> {
     let wanted = comparable_spec(job);
     for version in older.iter().filter(|version| comparable_spec(version) == wanted) {
-        if let Some(kept) = kept(session, stub, version["Version"].as_u64().unwrap_or(0))? {
+        if let Some(kept) = submission(session, stub, version["Version"].as_u64().unwrap_or(0))? {
             let members = ["Source", "Format", "VariableFlags", "Variables"];
             return Ok(Some(members.iter().map(|name| (name.to_string(), kept[*name].clone())).collect()));
         }

@@ -1,8 +1,8 @@
 //! `drover job status`: the list, and one job (cli.md 3.1, 3.2).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment;
-use crate::deployment::progress::Deployment;
+use crate::deployment::shapes::Deployment;
 use crate::eval::watch::changed;
 use crate::render::lists::alloc_table;
 use crate::render::lists::failures;
@@ -13,7 +13,7 @@ use crate::http::decode;
 use crate::job::periodic;
 use crate::output::{Objects, objects};
 use crate::render::layout;
-use crate::render::screen::{Page, Screen, Size};
+use crate::render::screen::{Screen, ScreenText, Size};
 use crate::session::{Session, job_state, job_table, namespace_query, path};
 use crate::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
 use argh::{ArgsInfo, FromArgs};
@@ -23,14 +23,14 @@ use std::process::ExitCode;
 /// list all jobs, or show one: its groups, evaluations and allocations
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job status -evals cache")]
-pub struct JobStatus {
+pub struct JobStatusCommand {
     /// show only what the job is
     #[argh(switch)]
     short: bool,
     /// list the evaluations
     #[argh(switch)]
     evals: bool,
-    /// allocations of an earlier job with the same id, too
+    /// include allocations of an earlier job with the same id
     #[argh(switch)]
     all_allocs: bool,
     /// show ids in full, and more columns
@@ -50,9 +50,9 @@ pub struct JobStatus {
     job: Option<String>,
 }
 
-impl JobStatus {
-    pub fn list(verbose: bool) -> JobStatus {
-        JobStatus {
+impl JobStatusCommand {
+    pub fn list(verbose: bool) -> JobStatusCommand {
+        JobStatusCommand {
             short: false,
             evals: false,
             all_allocs: false,
@@ -64,37 +64,33 @@ impl JobStatus {
         }
     }
 
-    pub fn one(id: &str, verbose: bool) -> JobStatus {
-        JobStatus { job: Some(id.to_string()), ..JobStatus::list(verbose) }
+    pub fn one(id: &str, verbose: bool) -> JobStatusCommand {
+        JobStatusCommand { job: Some(id.to_string()), ..JobStatusCommand::list(verbose) }
     }
 }
 
-impl Run for JobStatus {
+impl CliCommand for JobStatusCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
-        show(session, &self)
+        let objects = objects(self.json, self.template.as_deref())?;
+        if self.monitor {
+            if objects.is_some() || self.job.is_none() {
+                return Err(CommandError::usage("-monitor is for one job, and excludes -json and -t"));
+            }
+            if !session.out.is_terminal() {
+                return Err(CommandError::usage(
+                    "-monitor needs a terminal: a program can read /v1/event/stream",
+                ));
+            }
+        }
+        match &self.job {
+            None => list(session, &self, objects)?,
+            Some(prefix) => one(session, &self, objects, prefix)?,
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 
-pub fn show(session: &Session, command: &JobStatus) -> CommandResult<ExitCode> {
-    let objects = objects(command.json, command.template.as_deref())?;
-    if command.monitor {
-        if objects.is_some() || command.job.is_none() {
-            return Err(CommandError::usage("-monitor is for one job, and excludes -json and -t"));
-        }
-        if !session.out.is_terminal() {
-            return Err(CommandError::usage(
-                "-monitor needs a terminal: a program can read /v1/event/stream",
-            ));
-        }
-    }
-    match &command.job {
-        None => list(session, command, objects)?,
-        Some(prefix) => one(session, command, objects, prefix)?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn list(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>) -> CommandResult<()> {
+fn list(session: &Session, command: &JobStatusCommand, objects: Option<Objects<'_>>) -> CommandResult<()> {
     let value = session.client.get_value("/v1/jobs", &[])?;
     let jobs: Vec<JobStub> = decode(&value)?;
     if let Some(objects) = objects {
@@ -108,7 +104,7 @@ fn list(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>) ->
 }
 
 /// One job as `-json` gives it.
-fn report(session: &Session, command: &JobStatus, job: &JobStub) -> CommandResult<Value> {
+fn report(session: &Session, command: &JobStatusCommand, job: &JobStub) -> CommandResult<Value> {
     let parts = fetch(session, command, &job.id, &job.job_summary.namespace)?;
     Ok(serde_json::json!({
         "Allocations": parts.allocs,
@@ -118,7 +114,7 @@ fn report(session: &Session, command: &JobStatus, job: &JobStub) -> CommandResul
     }))
 }
 
-/// What belongs to one job, as it came.
+/// All that is shown of one job.
 struct Parts {
     allocs: Value,
     evals: Value,
@@ -126,7 +122,7 @@ struct Parts {
     summary: Value,
 }
 
-fn fetch(session: &Session, command: &JobStatus, id: &str, namespace: &str) -> CommandResult<Parts> {
+fn fetch(session: &Session, command: &JobStatusCommand, id: &str, namespace: &str) -> CommandResult<Parts> {
     let namespace = if namespace.is_empty() { session.client.namespace() } else { namespace };
     let base = path("job", id);
     let get = |part: &str, query: &[(&str, &str)]| {
@@ -144,7 +140,7 @@ fn fetch(session: &Session, command: &JobStatus, id: &str, namespace: &str) -> C
 
 fn one(
     session: &Session,
-    command: &JobStatus,
+    command: &JobStatusCommand,
     objects: Option<Objects<'_>>,
     prefix: &str,
 ) -> CommandResult<()> {
@@ -156,7 +152,7 @@ fn one(
         return watch(session, command, &stub);
     }
     let job: Job = session.client.get(&path("job", &stub.id), &namespace_query(&stub))?;
-    let mut page = Page::default();
+    let mut page = ScreenText::default();
     let next = job.periodic.as_ref().filter(|_| !is_parameterized(&job)).map(|periodic| match job.stop {
         true => "none (job stopped)".to_string(),
         false => periodic::next_launch(session, periodic).unwrap_or_else(|| "none".to_string()),
@@ -169,13 +165,13 @@ fn one(
     page.print(&session.out)
 }
 
-/// What changes of it, in place, until the job is dead and its tasks have ended, or the user has seen enough.
-fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> CommandResult<()> {
+/// Redraws what changes, until the job is dead and its tasks have ended, or the user interrupts.
+fn watch(session: &Session, command: &JobStatusCommand, stub: &JobStub) -> CommandResult<()> {
     let target = format!("{}/allocations", path("job", &stub.id));
     let (mut screen, mut index) = (Screen::default(), 0);
     loop {
         let job: Job = session.client.get(&path("job", &stub.id), &namespace_query(stub))?;
-        let mut page = Page::default();
+        let mut page = ScreenText::default();
         page.title(format!("Job {:?} ({}) is {}", job.id, job.kind, job_state(&job.status, job.stop)));
         let allocs = if command.short { Vec::new() } else { sections(session, command, stub, &mut page)? };
         screen.draw(&session.out, &page, Size::now())?;
@@ -186,12 +182,12 @@ fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> CommandResul
     }
 }
 
-/// All but what the job is. The value is its allocations.
+/// The sections after the job's own. Returns its allocations.
 fn sections(
     session: &Session,
-    command: &JobStatus,
+    command: &JobStatusCommand,
     stub: &JobStub,
-    page: &mut Page,
+    page: &mut ScreenText,
 ) -> CommandResult<Vec<Alloc>> {
     let parts = fetch(session, command, &stub.id, &stub.job_summary.namespace)?;
     let summary: JobSummary = decode(&parts.summary)?;
@@ -248,7 +244,7 @@ fn basics(job: &Job, submitted: &str, next_launch: Option<String>) -> String {
     layout::key_values(&rows)
 }
 
-/// What was dispatched says what it was dispatched from, too.
+/// A dispatched job also shows its parent.
 fn is_parameterized(job: &Job) -> bool {
     job.parameterized_job.is_some() && !job.dispatched
 }
@@ -296,7 +292,7 @@ fn future_attempts(evals: &[Eval], allocs: &[Alloc], now: i64, verbose: bool) ->
     rows
 }
 
-fn placement_failure(page: &mut Page, blocked: &Eval) {
+fn placement_failure(page: &mut ScreenText, blocked: &Eval) {
     if blocked.failed_tg_allocs.is_empty() {
         return;
     }
@@ -355,7 +351,7 @@ g           0       0         2        0       0         0     0
     }
 
     #[test]
-    fn what_is_tried_again_is_listed_by_time_and_group() {
+    fn future_reschedules_are_listed_by_time_and_group() {
         let eval = |id: &str, status: &str, wait_until: &str| Eval {
             id: id.to_string(),
             status: status.to_string(),

@@ -1,6 +1,6 @@
 //! `drover job stop`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::deployment::change::follow_both;
 use crate::error::{CommandError, CommandResult};
 use crate::numbers;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// stop jobs: their tasks end, the jobs stay known unless -purge is given
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job stop -purge cache")]
-pub struct JobStop {
+pub struct JobStopCommand {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
@@ -39,7 +39,7 @@ pub struct JobStop {
     job: Vec<String>,
 }
 
-impl Run for JobStop {
+impl CliCommand for JobStopCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.global {
             return Err(CommandError::new("not supported yet: -global"));
@@ -49,7 +49,7 @@ impl Run for JobStop {
     }
 }
 
-/// Does the same to each job, and follows what evaluations come of it. One that fails keeps no other from its turn.
+/// Does the same to each job and monitors the evaluations. A failure does not stop the rest.
 pub fn each(
     session: &Session,
     jobs: &[String],
@@ -78,7 +78,7 @@ pub fn each(
     Ok(code.into())
 }
 
-impl JobStop {
+impl JobStopCommand {
     /// The evaluation to be monitored, if there is one.
     fn stop(&self, session: &Session, prefix: &str) -> CommandResult<Option<String>> {
         let job = session.job(prefix)?;

@@ -1,6 +1,6 @@
 //! `drover job tag apply` and `drover job tag unset`: names for versions (cli.md 2.1.1, http-api.md 1.1.17).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::http::encode;
 use crate::numbers;
@@ -13,11 +13,11 @@ use std::process::ExitCode;
 /// give a version of a job a name, under which it is kept
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job tag apply -name good -description \"before the move\" cache")]
-pub struct JobTagApply {
+pub struct JobTagApplyCommand {
     /// the name
     #[argh(option)]
     name: Option<String>,
-    /// what there is to say of it
+    /// its description
     #[argh(option)]
     description: Option<String>,
     /// that version instead of the newest
@@ -31,7 +31,7 @@ pub struct JobTagApply {
 /// take the name of a version back
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job tag unset -name good cache")]
-pub struct JobTagUnset {
+pub struct JobTagUnsetCommand {
     /// the name
     #[argh(option)]
     name: Option<String>,
@@ -40,7 +40,7 @@ pub struct JobTagUnset {
     job: Option<String>,
 }
 
-impl Run for JobTagApply {
+impl CliCommand for JobTagApplyCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = given(&self.name)?;
         let stub = session.job(argument(&self.job, "job")?)?;
@@ -53,7 +53,7 @@ impl Run for JobTagApply {
     }
 }
 
-impl Run for JobTagUnset {
+impl CliCommand for JobTagUnsetCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = given(&self.name)?;
         let stub = session.job(argument(&self.job, "job")?)?;

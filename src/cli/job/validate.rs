@@ -1,10 +1,10 @@
 //! `drover job validate`: by an agent, or without one as far as that goes.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::http::{RequestError, decode};
 use crate::job;
-use crate::job::file::Options;
+use crate::job::file::JobFileOptions;
 use crate::session::{Session, argument};
 use crate::shapes::ValidateAnswer;
 use argh::{ArgsInfo, FromArgs};
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// check a job file without running it; without an agent, the file alone is checked
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job validate -var count=3 cache.nomad.hcl")]
-pub struct JobValidate {
+pub struct JobValidateCommand {
     /// refuse variables that the job does not declare (default true)
     #[argh(option, arg_name = "bool", default = "true")]
     hcl2_strict: bool,
@@ -35,11 +35,15 @@ pub struct JobValidate {
     path: Option<String>,
 }
 
-impl Run for JobValidate {
+impl CliCommand for JobValidateCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let path = argument(&self.path, "path")?.to_string();
-        let options =
-            Options { json: self.json, vars: self.var, var_files: self.var_file, strict: self.hcl2_strict };
+        let options = JobFileOptions {
+            json: self.json,
+            vars: self.var,
+            var_files: self.var_file,
+            strict: self.hcl2_strict,
+        };
         let file = job::file::read(&path, &options)?;
         for warning in &file.warnings {
             session.out.warning(warning);
@@ -50,7 +54,7 @@ impl Run for JobValidate {
             Ok(answer) => decode(&answer)?,
             Err(RequestError::Failed(why)) => {
                 session.out.warning(&format!("Only the file is checked: {why}"));
-                alone(&file.job)
+                validate_locally(&file.job)
             }
             Err(refused) => return Err(refused.into()),
         };
@@ -65,7 +69,7 @@ impl Run for JobValidate {
 }
 
 /// What a server would say of the job by itself, with the limits of a server that is not configured otherwise.
-fn alone(job: &Value) -> ValidateAnswer {
+fn validate_locally(job: &Value) -> ValidateAnswer {
     match jobspec::read_job(job) {
         Err(jobspec::RefusedJob::Malformed(error)) => ValidateAnswer { error, ..ValidateAnswer::default() },
         Err(jobspec::RefusedJob::Invalid(errors) | jobspec::RefusedJob::NotSupported(errors)) => {

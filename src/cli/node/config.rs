@@ -1,6 +1,6 @@
 //! `drover node config`: which servers the node of the agent that is asked talks to.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::session::{Session, refuse_unsupported};
 use argh::{ArgsInfo, FromArgs};
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// list the servers that the node of the agent talks to
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node config -servers")]
-pub struct NodeConfig {
+pub struct NodeConfigCommand {
     /// list the servers, one a line
     #[argh(switch)]
     servers: bool,
@@ -21,7 +21,7 @@ pub struct NodeConfig {
     addresses: Vec<String>,
 }
 
-impl Run for NodeConfig {
+impl CliCommand for NodeConfigCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         refuse_unsupported(&[(self.update_servers, "-update-servers")])?;
         if !self.servers {

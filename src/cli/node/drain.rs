@@ -2,7 +2,7 @@
 //!
 //! `DrainProgress` is pure: what was seen last and what is seen now become lines.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::eval::watch::{changed, is_terminal};
 use crate::http::decode;
@@ -19,23 +19,23 @@ use std::process::ExitCode;
 
 const HOUR: i64 = 3_600_000_000_000;
 
-/// move all work off a node: services one after the other, batch jobs when they are done, all of it at the deadline
+/// drain a node: services migrate within their limits, batch jobs when they are done, all of it at the deadline
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node drain -enable -deadline 10m 1a2b3c4d")]
-pub struct NodeDrain {
+pub struct NodeDrainCommand {
     /// begin a drain, or change the one under way
     #[argh(switch)]
     enable: bool,
-    /// end the drain: what has not left stays
+    /// end the drain: remaining allocations stay
     #[argh(switch)]
     disable: bool,
-    /// when what is left has to go (1h)
+    /// deadline after which remaining allocations are stopped (1h)
     #[argh(option, arg_name = "duration")]
     deadline: Option<String>,
-    /// everything has to go at once
+    /// stop all allocations at once
     #[argh(switch)]
     force: bool,
-    /// what is left never has to go
+    /// no deadline
     #[argh(switch)]
     no_deadline: bool,
     /// allocations of system jobs stay
@@ -53,10 +53,10 @@ pub struct NodeDrain {
     /// the node of the agent that is asked
     #[argh(switch, long = "self")]
     this: bool,
-    /// why: kept with the drain
+    /// message that is kept with the drain
     #[argh(option, long = "m", arg_name = "text")]
     message: Option<String>,
-    /// kept with the drain: key=value, any number of times
+    /// metadata kept with the drain, as key=value; repeatable
     #[argh(option, arg_name = "key=value")]
     meta: Vec<String>,
     /// do not ask when only the beginning of an id is given
@@ -70,7 +70,7 @@ pub struct NodeDrain {
     node: Option<String>,
 }
 
-impl Run for NodeDrain {
+impl CliCommand for NodeDrainCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         self.check()?;
         let body = self.body()?;
@@ -94,7 +94,7 @@ impl Run for NodeDrain {
     }
 }
 
-impl NodeDrain {
+impl NodeDrainCommand {
     fn check(&self) -> CommandResult<()> {
         let ways = [self.deadline.is_some(), self.force, self.no_deadline];
         let many = ways.iter().filter(|given| **given).count();
@@ -270,7 +270,7 @@ fn is_terminal_client(status: &str) -> bool {
     status == "lost" || is_terminal(status)
 }
 
-/// What becomes of that which finds no other place.
+/// What happens to allocations that cannot be placed elsewhere.
 fn until(node: &Node, now: i64) -> String {
     let deadline = node.drain_strategy.as_ref().map_or("", |s| s.force_deadline.as_str());
     if deadline.is_empty() {

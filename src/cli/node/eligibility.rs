@@ -1,6 +1,6 @@
 //! `drover node eligibility`: whether new work may be placed on a node.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::node::status::own_node;
 use crate::session::{Session, argument, path};
@@ -8,10 +8,10 @@ use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// let a node take new work, or not; what runs there is left alone
+/// set whether new work may be placed on a node; what runs there is left alone
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node eligibility -disable 1a2b3c4d")]
-pub struct NodeEligibility {
+pub struct NodeEligibilityCommand {
     /// new work may be placed there
     #[argh(switch)]
     enable: bool,
@@ -26,7 +26,7 @@ pub struct NodeEligibility {
     node: Option<String>,
 }
 
-impl Run for NodeEligibility {
+impl CliCommand for NodeEligibilityCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.enable == self.disable {
             return Err(CommandError::usage("Either -enable or -disable must be given"));

@@ -1,6 +1,6 @@
 //! `drover node meta read` and `drover node meta apply`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::output::objects;
 use crate::render::layout;
@@ -14,7 +14,7 @@ const PATH: &str = "/v1/client/metadata";
 /// show a node's metadata: all of it, what was set while it ran, and what its configuration says
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node meta read -node-id 1a2b3c4d")]
-pub struct NodeMetaRead {
+pub struct NodeMetaReadCommand {
     /// a node's id or the beginning of one (the node of the agent that is asked)
     #[argh(option, default = "String::new()")]
     node_id: String,
@@ -29,7 +29,7 @@ pub struct NodeMetaRead {
 /// set and unset a node's metadata while it runs; the node keeps it
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node meta apply -unset old,older rack=r1")]
-pub struct NodeMetaApply {
+pub struct NodeMetaApplyCommand {
     /// a node's id or the beginning of one (the node of the agent that is asked)
     #[argh(option, default = "String::new()")]
     node_id: String,
@@ -41,7 +41,7 @@ pub struct NodeMetaApply {
     pairs: Vec<String>,
 }
 
-impl Run for NodeMetaRead {
+impl CliCommand for NodeMetaReadCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let id = node(session, &self.node_id)?;
@@ -71,7 +71,7 @@ fn rows(map: &Value) -> String {
     layout::key_values(&map.iter().map(|(k, v)| (k.as_str(), text(v))).collect::<Vec<_>>())
 }
 
-impl Run for NodeMetaApply {
+impl CliCommand for NodeMetaApplyCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let unset = self.unset.split(',').filter(|k| !k.is_empty());
         let mut meta: Map<String, Value> = unset.map(|k| (k.to_string(), Value::Null)).collect();

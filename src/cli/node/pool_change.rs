@@ -1,8 +1,8 @@
 //! `drover node pool apply`, `node pool delete` and `node pool init`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
-use crate::job::file::text_of;
+use crate::job::file::read_text;
 use crate::operator;
 use crate::operator::object_file::ObjectKind;
 use crate::session::{Session, argument, path};
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// create a node pool or change one: a file replaces all that is known of it
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node pool apply boards.hcl")]
-pub struct NodePoolApply {
+pub struct NodePoolApplyCommand {
     /// the file is the API's JSON
     #[argh(switch)]
     json: bool,
@@ -26,7 +26,7 @@ pub struct NodePoolApply {
 /// delete a node pool; refused while nodes are in it, or jobs that are not dead
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node pool delete boards")]
-pub struct NodePoolDelete {
+pub struct NodePoolDeleteCommand {
     /// its name, in full
     #[argh(positional)]
     pool: Option<String>,
@@ -35,11 +35,11 @@ pub struct NodePoolDelete {
 /// write an example of a node pool's file
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node pool init boards.hcl")]
-pub struct NodePoolInit {
+pub struct NodePoolInitCommand {
     /// hcl or json (default hcl)
     #[argh(option, default = "String::from(\"hcl\")")]
     out: String,
-    /// say nothing when it is written
+    /// print nothing on success
     #[argh(switch)]
     quiet: bool,
     /// path of the file to write (default pool.nomad.hcl or pool.nomad.json)
@@ -47,10 +47,10 @@ pub struct NodePoolInit {
     path: Option<String>,
 }
 
-impl Run for NodePoolApply {
+impl CliCommand for NodePoolApplyCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let input = argument(&self.input, "path")?;
-        let body = operator::object_file::read(ObjectKind::NodePool, input, &text_of(input)?, self.json)?;
+        let body = operator::object_file::read(ObjectKind::NodePool, input, &read_text(input)?, self.json)?;
         let name = body.get("Name").and_then(Value::as_str).unwrap_or_default().to_string();
         let _empty: Value = session.client.put("/v1/node/pools", &[], &body)?;
         session.out.line(&format!("Successfully applied node pool {name:?}!"))?;
@@ -58,7 +58,7 @@ impl Run for NodePoolApply {
     }
 }
 
-impl Run for NodePoolDelete {
+impl CliCommand for NodePoolDeleteCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = argument(&self.pool, "node-pool")?;
         let _empty: Value = session.client.delete(&path("node/pool", name), &[])?;
@@ -67,7 +67,7 @@ impl Run for NodePoolDelete {
     }
 }
 
-impl Run for NodePoolInit {
+impl CliCommand for NodePoolInitCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (name, text) = match self.out.as_str() {
             "hcl" => ("pool.nomad.hcl", HCL),

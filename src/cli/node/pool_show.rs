@@ -1,6 +1,6 @@
 //! `drover node pool list`, `node pool info`, `node pool nodes` and `node pool jobs`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::CommandResult;
 use crate::http::decode;
 use crate::node::shapes::NodeStub;
@@ -23,14 +23,14 @@ const LIST: &str = "/v1/node/pools";
 /// list all node pools
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node pool list")]
-pub struct NodePoolList {
+pub struct NodePoolListCommand {
     /// only those for which this expression is true
     #[argh(option)]
     filter: Option<String>,
-    /// at most so many
+    /// rows per page
     #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
-    /// go on where a page ended
+    /// token of the page to show, as the last page printed it
     #[argh(option)]
     page_token: Option<String>,
     /// print the API's objects as JSON
@@ -44,7 +44,7 @@ pub struct NodePoolList {
 /// show a node pool: what it is for, and how its jobs are scheduled
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node pool info boards")]
-pub struct NodePoolInfo {
+pub struct NodePoolInfoCommand {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
@@ -59,14 +59,14 @@ pub struct NodePoolInfo {
 /// list the nodes of a node pool
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node pool nodes boards")]
-pub struct NodePoolNodes {
+pub struct NodePoolNodesCommand {
     /// only those for which this expression is true
     #[argh(option)]
     filter: Option<String>,
-    /// at most so many
+    /// rows per page
     #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
-    /// go on where a page ended
+    /// token of the page to show, as the last page printed it
     #[argh(option)]
     page_token: Option<String>,
     /// print the API's objects as JSON
@@ -86,14 +86,14 @@ pub struct NodePoolNodes {
 /// list the jobs that choose a node pool
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node pool jobs -namespace '*' boards")]
-pub struct NodePoolJobs {
+pub struct NodePoolJobsCommand {
     /// only those for which this expression is true
     #[argh(option)]
     filter: Option<String>,
-    /// at most so many
+    /// rows per page
     #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
-    /// go on where a page ended
+    /// token of the page to show, as the last page printed it
     #[argh(option)]
     page_token: Option<String>,
     /// print the API's objects as JSON
@@ -118,7 +118,7 @@ fn of_pool(session: &Session, given: &Option<String>, what: &str) -> CommandResu
     Ok(format!("{}/{what}", path("node/pool", name)))
 }
 
-impl Run for NodePoolList {
+impl CliCommand for NodePoolListCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let page = page(&self.filter, self.per_page, &self.page_token);
@@ -129,7 +129,7 @@ impl Run for NodePoolList {
     }
 }
 
-impl Run for NodePoolNodes {
+impl CliCommand for NodePoolNodesCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let list = of_pool(session, &self.pool, "nodes")?;
@@ -146,7 +146,7 @@ impl Run for NodePoolNodes {
     }
 }
 
-impl Run for NodePoolJobs {
+impl CliCommand for NodePoolJobsCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let list = of_pool(session, &self.pool, "jobs")?;
@@ -162,7 +162,7 @@ impl Run for NodePoolJobs {
     }
 }
 
-impl Run for NodePoolInfo {
+impl CliCommand for NodePoolInfoCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value =

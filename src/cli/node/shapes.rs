@@ -91,3 +91,51 @@ pub struct NodeDisk {
     #[serde(rename = "DiskMB")]
     pub disk_mb: i64,
 }
+
+/// What `client/stats` answers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct HostStats {
+    pub memory: HostMemoryStats,
+    #[serde(rename = "CPU")]
+    pub cpus: Vec<HostCpuStats>,
+    pub disk_stats: Vec<HostDiskStats>,
+    pub alloc_dir_stats: HostDiskStats,
+    /// Seconds.
+    pub uptime: u64,
+    #[serde(rename = "CPUTicksConsumed")]
+    pub used_mhz: f64,
+}
+
+/// Bytes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct HostMemoryStats {
+    pub total: u64,
+    pub available: u64,
+    pub used: u64,
+    pub free: u64,
+}
+
+/// Percent.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct HostCpuStats {
+    #[serde(rename = "CPU")]
+    pub name: String,
+    pub user: f64,
+    pub system: f64,
+    pub idle: f64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct HostDiskStats {
+    pub device: String,
+    pub mountpoint: String,
+    pub size: u64,
+    pub used: u64,
+    pub available: u64,
+    pub used_percent: f64,
+    pub inodes_used_percent: f64,
+}

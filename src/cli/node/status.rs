@@ -1,12 +1,11 @@
 //! `drover node status`: the list, and one node (cli.md 3.6).
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::node;
 use crate::node::list::{ListOptions, allocs_of_node};
-use crate::node::shapes::Node;
-use crate::node::usage::HostStats;
+use crate::node::shapes::{HostStats, Node};
 use crate::numbers;
 use crate::output::{Objects, objects};
 use crate::render::layout;
@@ -21,7 +20,7 @@ use std::process::ExitCode;
 /// list all nodes, or show one: what it offers and what runs there
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover node status -self")]
-pub struct NodeStatus {
+pub struct NodeStatusCommand {
     /// show the node of the agent that is asked
     #[argh(switch, long = "self")]
     this: bool,
@@ -52,7 +51,7 @@ pub struct NodeStatus {
     /// list at most so many
     #[argh(option, from_str_fn(numbers::per_page))]
     per_page: Option<u32>,
-    /// go on where a page ended
+    /// token of the page to show, as the last page printed it
     #[argh(option)]
     page_token: Option<String>,
     /// print the API's objects through this template in Go's syntax
@@ -63,9 +62,9 @@ pub struct NodeStatus {
     node: Option<String>,
 }
 
-impl NodeStatus {
-    pub fn one(id: &str, verbose: bool) -> NodeStatus {
-        NodeStatus {
+impl NodeStatusCommand {
+    pub fn one(id: &str, verbose: bool) -> NodeStatusCommand {
+        NodeStatusCommand {
             this: false,
             short: false,
             verbose,
@@ -83,7 +82,7 @@ impl NodeStatus {
     }
 }
 
-impl NodeStatus {
+impl NodeStatusCommand {
     fn list_options(&self) -> ListOptions<'_> {
         ListOptions {
             filter: self.filter.as_deref(),
@@ -97,39 +96,35 @@ impl NodeStatus {
     }
 }
 
-impl Run for NodeStatus {
+impl CliCommand for NodeStatusCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
-        show(session, &self)
+        let objects = objects(self.json, self.template.as_deref())?;
+        let one_node = self.node.is_some() || self.this;
+        let for_lists = [
+            (self.filter.is_some(), "-filter"),
+            (self.allocs, "-allocs"),
+            (self.os, "-os"),
+            (self.quiet, "-quiet"),
+            (self.per_page.is_some(), "-per-page"),
+            (self.page_token.is_some(), "-page-token"),
+        ];
+        if let Some((_, flag)) = for_lists.iter().find(|(given, _)| *given && one_node) {
+            return Err(CommandError::usage(format!("{flag} is for the list of nodes: leave the node out")));
+        }
+        if self.stats && !one_node {
+            return Err(CommandError::usage("-stats is for one node: name it, or say -self"));
+        }
+        if self.short && !one_node {
+            return Err(CommandError::usage("-short is for one node: name it, or say -self"));
+        }
+        match &self.node {
+            Some(_) if self.this => return Err(CommandError::usage("-self takes no node id")),
+            None if self.this => one(session, &self, objects, &own_node(session)?)?,
+            None => node::list::show(session, self.list_options(), objects)?,
+            Some(prefix) => one(session, &self, objects, &session.node_id(prefix)?)?,
+        }
+        Ok(ExitCode::SUCCESS)
     }
-}
-
-pub fn show(session: &Session, command: &NodeStatus) -> CommandResult<ExitCode> {
-    let objects = objects(command.json, command.template.as_deref())?;
-    let one_node = command.node.is_some() || command.this;
-    let for_lists = [
-        (command.filter.is_some(), "-filter"),
-        (command.allocs, "-allocs"),
-        (command.os, "-os"),
-        (command.quiet, "-quiet"),
-        (command.per_page.is_some(), "-per-page"),
-        (command.page_token.is_some(), "-page-token"),
-    ];
-    if let Some((_, flag)) = for_lists.iter().find(|(given, _)| *given && one_node) {
-        return Err(CommandError::usage(format!("{flag} is for the list of nodes: leave the node out")));
-    }
-    if command.stats && !one_node {
-        return Err(CommandError::usage("-stats is for one node: name it, or say -self"));
-    }
-    if command.short && !one_node {
-        return Err(CommandError::usage("-short is for one node: name it, or say -self"));
-    }
-    match &command.node {
-        Some(_) if command.this => return Err(CommandError::usage("-self takes no node id")),
-        None if command.this => one(session, command, objects, &own_node(session)?)?,
-        None => node::list::show(session, command.list_options(), objects)?,
-        Some(prefix) => one(session, command, objects, &session.node_id(prefix)?)?,
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 pub fn own_node(session: &Session) -> CommandResult<String> {
@@ -139,7 +134,12 @@ pub fn own_node(session: &Session) -> CommandResult<String> {
         .ok_or_else(|| CommandError::new("The agent that was asked is no client: it has no node"))
 }
 
-fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id: &str) -> CommandResult<()> {
+fn one(
+    session: &Session,
+    command: &NodeStatusCommand,
+    objects: Option<Objects<'_>>,
+    id: &str,
+) -> CommandResult<()> {
     let value = session.client.get_value(&path("node", id), &[]).map_err(|e| match e.is_not_found() {
         true => CommandError::new(format!("No node(s) with prefix or id {id:?} found")),
         false => e.into(),

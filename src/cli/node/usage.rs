@@ -2,65 +2,10 @@
 //! leaves its sections out, with a warning.
 
 use crate::error::{CommandError, CommandResult};
-use crate::node::shapes::Node;
+use crate::node::shapes::{HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, Node};
 use crate::render::layout;
 use crate::session::{Session, path};
-use crate::shapes::{Alloc, Usage};
-use serde::Deserialize;
-
-/// What `client/stats` answers.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct HostStats {
-    memory: HostMemoryStats,
-    #[serde(rename = "CPU")]
-    cpus: Vec<HostCpuStats>,
-    disk_stats: Vec<HostDiskStats>,
-    alloc_dir_stats: HostDiskStats,
-    /// Seconds.
-    pub uptime: u64,
-    #[serde(rename = "CPUTicksConsumed")]
-    used_mhz: f64,
-}
-
-/// Bytes.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct HostMemoryStats {
-    total: u64,
-    available: u64,
-    used: u64,
-    free: u64,
-}
-
-/// Percent.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct HostCpuStats {
-    #[serde(rename = "CPU")]
-    name: String,
-    user: f64,
-    system: f64,
-    idle: f64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct HostDiskStats {
-    device: String,
-    mountpoint: String,
-    size: u64,
-    used: u64,
-    available: u64,
-    used_percent: f64,
-    inodes_used_percent: f64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct AllocStats {
-    resource_usage: Usage,
-}
+use crate::shapes::{Alloc, AllocResourceUsage, Usage};
 
 /// Nothing when the node does not run or does not answer.
 pub fn ask(session: &Session, node: &Node) -> Option<HostStats> {
@@ -106,7 +51,7 @@ fn used(session: &Session, allocs: &[Alloc]) -> Vec<Usage> {
     let running = allocs.iter().filter(|a| a.client_status == "running");
     let usage = |alloc: &Alloc| {
         let stats = format!("{}/stats", path("client/allocation", &alloc.id));
-        session.client.get::<AllocStats>(&stats, &[]).ok().map(|figures| figures.resource_usage)
+        session.client.get::<AllocResourceUsage>(&stats, &[]).ok().map(|figures| figures.resource_usage)
     };
     running.filter_map(usage).collect()
 }

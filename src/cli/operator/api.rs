@@ -1,6 +1,6 @@
 //! `drover operator api`: any request to the API, with the address, token and namespace of every other command.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::http::{RawAnswer, encode};
 use crate::session::Session;
@@ -18,7 +18,7 @@ const MAX_BODY_BYTES: u64 = 64 << 20;
     example = "drover operator api -X DELETE /v1/job/web",
     note = "A body is read from stdin unless that is a terminal; with a body the method is POST. The exit code is 0 whatever the status."
 )]
-pub struct OperatorApi {
+pub struct OperatorApiCommand {
     /// the method: also -X
     #[argh(option)]
     method: Option<String>,
@@ -39,7 +39,7 @@ pub struct OperatorApi {
     path: String,
 }
 
-impl Run for OperatorApi {
+impl CliCommand for OperatorApiCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let headers = self.header.iter().map(|h| header(h)).collect::<CommandResult<Vec<_>>>()?;
         let path = self.target();
@@ -69,7 +69,7 @@ impl Run for OperatorApi {
     }
 }
 
-impl OperatorApi {
+impl OperatorApiCommand {
     fn target(&self) -> String {
         match &self.filter {
             None => self.path.clone(),

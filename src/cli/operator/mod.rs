@@ -1,4 +1,4 @@
-//! What those ask who run a region: `operator`, `server`, `system`, `namespace`, `ui`.
+//! Commands for operators: `operator`, `server`, `system`, `namespace`, `ui`.
 //!
 //! Refuses to know: jobs and their allocations.
 

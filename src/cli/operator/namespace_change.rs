@@ -1,8 +1,8 @@
 //! `drover namespace apply` and `namespace delete`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
-use crate::job::file::text_of;
+use crate::job::file::read_text;
 use crate::operator;
 use crate::operator::object_file::ObjectKind;
 use crate::session::{Session, argument, path};
@@ -16,7 +16,7 @@ use std::process::ExitCode;
     example = "drover namespace apply -description \"our team\" team",
     example = "drover namespace apply team.hcl"
 )]
-pub struct NamespaceApply {
+pub struct NamespaceApplyCommand {
     /// what the namespace is for; only with a name
     #[argh(option)]
     description: Option<String>,
@@ -34,13 +34,13 @@ pub struct NamespaceApply {
 /// delete a namespace; refused while jobs in it are not dead
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover namespace delete team")]
-pub struct NamespaceDelete {
+pub struct NamespaceDeleteCommand {
     /// its name, in full
     #[argh(positional)]
     namespace: Option<String>,
 }
 
-impl Run for NamespaceApply {
+impl CliCommand for NamespaceApplyCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let input = argument(&self.input, "name or path")?;
         if self.quota.as_ref().is_some_and(|quota| !quota.is_empty()) {
@@ -57,12 +57,12 @@ impl Run for NamespaceApply {
     }
 }
 
-impl NamespaceApply {
+impl NamespaceApplyCommand {
     fn read_file(&self, input: &str) -> CommandResult<Value> {
         if self.description.is_some() {
             return Err(CommandError::usage("-description has no meaning with a file: say it there"));
         }
-        operator::object_file::read(ObjectKind::Namespace, input, &text_of(input)?, self.json)
+        operator::object_file::read(ObjectKind::Namespace, input, &read_text(input)?, self.json)
     }
 
     fn changed(&self, session: &Session, name: &str) -> CommandResult<Value> {
@@ -77,7 +77,7 @@ impl NamespaceApply {
     }
 }
 
-impl Run for NamespaceDelete {
+impl CliCommand for NamespaceDeleteCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = argument(&self.namespace, "namespace")?;
         let _empty: Value = session.client.delete(&path("namespace", name), &[])?;

@@ -1,6 +1,6 @@
 //! `drover namespace list`, `namespace status` and `namespace inspect`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::CommandResult;
 use crate::http::decode;
 use crate::operator;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// list all namespaces
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover namespace list")]
-pub struct NamespaceList {
+pub struct NamespaceListCommand {
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
@@ -28,7 +28,7 @@ pub struct NamespaceList {
 /// show a namespace: what it is for and which drivers jobs may use in it
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover namespace status team")]
-pub struct NamespaceStatus {
+pub struct NamespaceStatusCommand {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
@@ -43,7 +43,7 @@ pub struct NamespaceStatus {
 /// print a namespace as JSON
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover namespace inspect team")]
-pub struct NamespaceInspect {
+pub struct NamespaceInspectCommand {
     /// print the API's objects through this template in Go's syntax
     #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
@@ -52,7 +52,7 @@ pub struct NamespaceInspect {
     namespace: Option<String>,
 }
 
-impl Run for NamespaceList {
+impl CliCommand for NamespaceListCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value = session.client.get_value("/v1/namespaces", &[])?;
@@ -65,7 +65,7 @@ impl Run for NamespaceList {
     }
 }
 
-impl Run for NamespaceStatus {
+impl CliCommand for NamespaceStatusCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value = find(session, argument(&self.namespace, "namespace")?)?;
@@ -84,7 +84,7 @@ impl Run for NamespaceStatus {
     }
 }
 
-impl Run for NamespaceInspect {
+impl CliCommand for NamespaceInspectCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let how = objects(false, self.template.as_deref())?.unwrap_or(Objects::Json);
         session.out.objects(how, &find(session, argument(&self.namespace, "namespace")?)?)?;

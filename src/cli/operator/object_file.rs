@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_shown_where_they_are() {
+    fn errors_are_shown_with_their_position() {
         for (text, json, part) in [
             (
                 "name = \"a\"\ndescripton = \"b\"",

@@ -1,6 +1,6 @@
 //! `drover operator scheduler get-config` and `set-config`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::numbers;
 use crate::output::objects;
@@ -15,7 +15,7 @@ pub const CONFIGURATION: &str = "/v1/operator/scheduler/configuration";
 /// show how the scheduler works
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover operator scheduler get-config")]
-pub struct GetConfig {
+pub struct GetConfigCommand {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
@@ -24,43 +24,43 @@ pub struct GetConfig {
     template: Option<String>,
 }
 
-/// tell the scheduler how to work; what is not named stays as it is
+/// change the scheduler configuration; what is not named stays as it is
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover operator scheduler set-config -scheduler-algorithm spread")]
-pub struct SetConfig {
+pub struct SetConfigCommand {
     /// only if the configuration's modify index is this; 0: whatever it is
     #[argh(option, from_str_fn(numbers::index), default = "0")]
     check_index: u64,
     /// binpack: the fuller node first; spread: the emptier one
     #[argh(option)]
     scheduler_algorithm: Option<String>,
-    /// tasks may be given more memory than is reserved for them
+    /// memory oversubscription: tasks may use up to memory_max
     #[argh(option, arg_name = "bool")]
     memory_oversubscription: Option<bool>,
     /// only who manages the region may register jobs; without effect while there is no access control
     #[argh(option, arg_name = "bool")]
     reject_job_registration: Option<bool>,
-    /// hand out no evaluations: nothing is placed or replaced until this is false again
+    /// pause the evaluation broker: nothing is placed or replaced until this is false again
     #[argh(option, arg_name = "bool")]
     pause_eval_broker: Option<bool>,
-    /// batch jobs may send off what is less urgent
+    /// batch jobs may preempt allocations of lower priority
     #[argh(option, arg_name = "bool")]
     preempt_batch_scheduler: Option<bool>,
-    /// services may send off what is less urgent
+    /// service jobs may preempt allocations of lower priority
     #[argh(option, arg_name = "bool")]
     preempt_service_scheduler: Option<bool>,
-    /// sysbatch jobs may send off what is less urgent
+    /// sysbatch jobs may preempt allocations of lower priority
     #[argh(option, arg_name = "bool")]
     preempt_sysbatch_scheduler: Option<bool>,
-    /// system jobs may send off what is less urgent
+    /// system jobs may preempt allocations of lower priority
     #[argh(option, arg_name = "bool")]
     preempt_system_scheduler: Option<bool>,
-    /// nodes to be looked at (not supported yet: every node is)
+    /// limit of nodes to consider (not supported yet: every node is considered)
     #[argh(option, from_str_fn(numbers::index))]
     node_limit_for_feasibility_checks: Option<u64>,
 }
 
-impl Run for GetConfig {
+impl CliCommand for GetConfigCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value = session.client.get_value(CONFIGURATION, &[])?;
@@ -88,7 +88,7 @@ fn shown(config: &Value) -> String {
     ])
 }
 
-impl Run for SetConfig {
+impl CliCommand for SetConfigCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let mut config = session.client.get_value(CONFIGURATION, &[])?["SchedulerConfig"].take();
         let found = config["ModifyIndex"].as_u64().unwrap_or(0);
@@ -110,7 +110,7 @@ impl Run for SetConfig {
     }
 }
 
-impl SetConfig {
+impl SetConfigCommand {
     fn merge_into(&self, config: &mut Value) {
         if let Some(algorithm) = &self.scheduler_algorithm {
             config["SchedulerAlgorithm"] = json!(algorithm);
@@ -157,7 +157,7 @@ mod tests {
             "ModifyIndex": 7});
         let args = ["--scheduler-algorithm", "spread", "--pause-eval-broker", "true"];
         let more = ["--preempt-system-scheduler", "false"];
-        let parsed = SetConfig::from_args(&["set-config"], &[&args[..], &more[..]].concat()).unwrap();
+        let parsed = SetConfigCommand::from_args(&["set-config"], &[&args[..], &more[..]].concat()).unwrap();
         parsed.merge_into(&mut config);
         let expected = "\
 Scheduler Algorithm           = spread

@@ -1,7 +1,7 @@
 //! What an operator asks of the servers: `server members`, `operator raft list-peers`, `operator metrics`,
 //! `system reconcile summaries`, `system gc`, `ui`.
 
-use crate::Run;
+use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::output::{Objects, objects};
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// list the servers
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover server members")]
-pub struct ServerMembers {
+pub struct ServerMembersCommand {
     /// show protocol and tags, too
     #[argh(switch)]
     detailed: bool,
@@ -31,7 +31,7 @@ pub struct ServerMembers {
     template: Option<String>,
 }
 
-impl Run for ServerMembers {
+impl CliCommand for ServerMembersCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value = session.client.get_value("/v1/agent/members", &[])?;
@@ -68,13 +68,13 @@ fn member_table(members: &[Member], leader: &str, detailed: bool) -> String {
 /// list the servers as they take part in consensus
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover operator raft list-peers")]
-pub struct RaftListPeers {
-    /// take the answer of a server that does not know a leader, too
+pub struct RaftListPeersCommand {
+    /// accept the answer of a server that knows no leader
     #[argh(switch)]
     stale: bool,
 }
 
-impl Run for RaftListPeers {
+impl CliCommand for RaftListPeersCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let query: &[(&str, &str)] = if self.stale { &[("stale", "true")] } else { &[] };
         let found: RaftConfiguration = session.client.get("/v1/operator/raft/configuration", query)?;
@@ -98,7 +98,7 @@ impl Run for RaftListPeers {
 /// print the metrics of the agent that is asked
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover operator metrics -format prometheus")]
-pub struct OperatorMetrics {
+pub struct OperatorMetricsCommand {
     /// prometheus: its text instead of JSON
     #[argh(option)]
     format: Option<String>,
@@ -113,7 +113,7 @@ pub struct OperatorMetrics {
     template: Option<String>,
 }
 
-impl Run for OperatorMetrics {
+impl CliCommand for OperatorMetricsCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         if objects.is_some() && self.format.is_some() {
@@ -133,12 +133,12 @@ impl Run for OperatorMetrics {
     }
 }
 
-/// have the summaries of all jobs counted anew
+/// reconcile the summaries of all jobs
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover system reconcile summaries")]
-pub struct ReconcileSummaries {}
+pub struct ReconcileSummariesCommand {}
 
-impl Run for ReconcileSummaries {
+impl CliCommand for ReconcileSummariesCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let nothing = serde_json::json!({});
         let _no_body: serde_json::Value =
@@ -147,16 +147,16 @@ impl Run for ReconcileSummaries {
     }
 }
 
-/// forget at once what has ended and nothing needs
+/// run the garbage collector now, whatever the age of what has ended
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover system gc")]
-pub struct CollectGarbage {
-    /// not looked at
+pub struct CollectGarbageCommand {
+    /// taken and ignored
     #[argh(positional, hidden_help)]
     _rest: Vec<String>,
 }
 
-impl Run for CollectGarbage {
+impl CliCommand for CollectGarbageCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let nothing = serde_json::json!({});
         let _no_body: serde_json::Value = session.client.put("/v1/system/gc", &[], &nothing)?;
@@ -167,19 +167,19 @@ impl Run for CollectGarbage {
 /// print where the web interface is
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover ui")]
-pub struct Ui {
+pub struct UiCommand {
     /// print the address and nothing else
     #[argh(switch)]
     show_url: bool,
-    /// log in with the token: not supported yet
+    /// log in with the token (not supported yet)
     #[argh(switch)]
     authenticate: bool,
-    /// what to show there: not supported yet
+    /// page to open (not supported yet)
     #[argh(positional)]
     id: Option<String>,
 }
 
-impl Run for Ui {
+impl CliCommand for UiCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         for (asked, what) in [(self.authenticate, "-authenticate"), (self.id.is_some(), "ui with an id")] {
             if asked {

@@ -1,6 +1,6 @@
 //! Differences between jobs, laid out for people: marks, alignment and colours (cli.md 3.3.2).
 
-use crate::output::Output;
+use crate::output::Printer;
 use anstyle::AnsiColor;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -62,13 +62,13 @@ struct FieldDiff {
 }
 
 /// `verbose`: what came or went is shown with all that is in it.
-pub fn render(diff: &JobDiff, verbose: bool, out: &Output) -> String {
+pub fn render(diff: &JobDiff, verbose: bool, out: &Printer) -> String {
     let mut page = DiffLayout { text: String::new(), verbose, out };
     page.job(diff);
     page.text
 }
 
-/// The text before a name says what became of it.
+/// `+`, `-` or `+/-` before a name.
 fn mark(kind: &str) -> (&'static str, Option<AnsiColor>) {
     match kind {
         "Added" => ("+ ", Some(AnsiColor::Green)),
@@ -92,7 +92,7 @@ fn consequence(text: &str) -> Option<AnsiColor> {
 struct DiffLayout<'a> {
     text: String,
     verbose: bool,
-    out: &'a Output,
+    out: &'a Printer,
 }
 
 impl DiffLayout<'_> {
@@ -201,12 +201,12 @@ fn pad(widest: usize, kind: &str) -> usize {
 mod tests {
     use super::*;
     use crate::answer::read;
-    use crate::settings::Settings;
+    use crate::settings::CliSettings;
     use serde_json::json;
 
     fn shown(diff: serde_json::Value, verbose: bool, force_color: bool) -> String {
-        let settings = Settings { force_color, ..Settings::default() };
-        render(&read(&diff).unwrap(), verbose, &Output::new(&settings))
+        let settings = CliSettings { force_color, ..CliSettings::default() };
+        render(&read(&diff).unwrap(), verbose, &Printer::new(&settings))
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_short_unless_all_is_asked_for() {
+    fn additions_are_short_unless_verbose() {
         let diff = json!({"Type": "Added", "ID": "a", "Fields": [{"Type": "Added", "Name": "Priority", "New": "50"}],
             "TaskGroups": [{"Type": "Added", "Name": "g", "Tasks": [{"Type": "Added", "Name": "t",
                 "Annotations": ["forces create"], "Fields": [{"Type": "Added", "Name": "Driver", "New": "exec"}]}]}]});

@@ -32,8 +32,8 @@ fn line(row: &[String], widths: &[usize]) -> String {
     out.trim_end().to_string()
 }
 
-/// What tasks and users wrote is shown, never obeyed: control characters and those that turn the direction of writing
-/// would move a terminal's cursor or make one name look like another.
+/// Escapes control characters and those that change the direction of writing: in names and messages they could move the
+/// cursor or make one name look like another.
 fn cell(value: &str) -> Cow<'_, str> {
     let hostile = |c: char| {
         c.is_control()
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_moves_no_cursor() {
+    fn control_characters_are_escaped() {
         let name = "\u{1b}[2J\u{9b}a\nb\r\u{202e}txt.exe";
         let shown = table(&["Name"], &[vec![name.to_string()]]);
         assert_eq!(shown, "Name\n\\u{1b}[2J\\u{9b}a\\nb\\r\\u{202e}txt.exe\n");

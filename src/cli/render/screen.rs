@@ -4,7 +4,7 @@
 //! `frame` is pure. Refuses to know: what the lines say.
 
 use crate::error::CommandResult;
-use crate::output::Output;
+use crate::output::Printer;
 
 /// A terminal that does not tell its size.
 const USUAL: Size = Size { rows: 24, columns: 80 };
@@ -29,7 +29,7 @@ impl Size {
 
 /// Text by lines, some of them titles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct ScreenText {
     lines: Vec<ScreenLine>,
 }
 
@@ -39,7 +39,7 @@ struct ScreenLine {
     title: bool,
 }
 
-impl Page {
+impl ScreenText {
     pub fn line(&mut self, text: impl Into<String>) {
         self.lines.push(ScreenLine { text: text.into(), title: false });
     }
@@ -60,7 +60,7 @@ impl Page {
     }
 
     /// All of it, once.
-    pub fn print(&self, out: &Output) -> CommandResult<()> {
+    pub fn print(&self, out: &Printer) -> CommandResult<()> {
         let shown = |line: &ScreenLine| if line.title { out.bold(&line.text) } else { line.text.clone() };
         let text: String = self.lines.iter().map(|line| shown(line) + "\n").collect();
         out.text(&text)
@@ -76,7 +76,7 @@ pub struct Screen {
 
 impl Screen {
     /// Draws `page` where the last one stood. The same lines at the same size are left as they are.
-    pub fn draw(&mut self, out: &Output, page: &Page, size: Size) -> CommandResult<()> {
+    pub fn draw(&mut self, out: &Printer, page: &ScreenText, size: Size) -> CommandResult<()> {
         let lines = fit(page, size);
         if self.drawn == lines && self.size == Some(size) {
             return Ok(());
@@ -91,7 +91,7 @@ impl Screen {
 }
 
 /// The lines that have room above the cursor's, each cut at the width.
-fn fit(page: &Page, size: Size) -> Vec<ScreenLine> {
+fn fit(page: &ScreenText, size: Size) -> Vec<ScreenLine> {
     let room = size.rows.saturating_sub(1).max(1);
     let cut = |line: &ScreenLine| ScreenLine {
         text: line.text.chars().take(size.columns).collect(),
@@ -130,13 +130,13 @@ mod tests {
 
     const SMALL: Size = Size { rows: 4, columns: 10 };
 
-    fn page(lines: &[&str]) -> Page {
-        let mut page = Page::default();
+    fn page(lines: &[&str]) -> ScreenText {
+        let mut page = ScreenText::default();
         lines.iter().for_each(|line| page.line(*line));
         page
     }
 
-    fn texts(page: &Page, size: Size) -> Vec<String> {
+    fn texts(page: &ScreenText, size: Size) -> Vec<String> {
         fit(page, size).into_iter().map(|line| line.text).collect()
     }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_goes_up_by_what_stands_there_and_erases_the_rest() {
+    fn a_frame_overwrites_the_last_one_and_erases_the_rest() {
         let lines = ["one".to_string(), "two".to_string()];
         let written = "one\x1b[K\ntwo\x1b[K\n\x1b[J\x1b[?7h";
         for (drawn, up) in [

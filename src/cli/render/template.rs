@@ -1,7 +1,7 @@
 //! `-t`: the API's objects through a template in Go's syntax, with the names of the Go client's fields.
 //!
-//! Pure. Refuses to know: which command asks. What does not fit into a terminal's patience is cut off with an error: an answer is
-//! at most `MAX_OUTPUT_BYTES` long, and a template goes round at most `MAX_ROUNDS` times.
+//! Pure. Refuses to know: which command asks. Output is at most `MAX_OUTPUT_BYTES` long, and a template makes at most
+//! `MAX_ROUNDS` iterations: more is an error.
 
 use crate::error::{CommandError, CommandResult};
 use crate::render::json::pretty;
@@ -42,8 +42,8 @@ fn parse(text: &str) -> Result<Template, TemplateError> {
         .parse(text)
 }
 
-/// The engine takes the end of the text for any `{{ end }}` that is missing, and what follows one too many for nothing. A definition
-/// behind the text is found at the right depth only.
+/// Refuses unbalanced `{{ end }}`: the engine accepts a missing one at the end of the text and ignores what follows a
+/// superfluous one. An appended definition parses only at the right depth.
 fn balanced(text: &str) -> CommandResult<()> {
     const MARK: &str = "drover mark";
     let reaches = |end: &str| {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_gives_what_go_gives() {
+    fn templates_render_as_in_go() {
         for (template, expected) in [
             ("{{range .}}{{.ID}} {{end}}", "cache old "),
             ("{{ range $i, $j := . }}{{ $i }}={{ $j.Status }};{{ end }}", "0=running;1=dead;"),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said() {
+    fn template_errors_are_told() {
         let endless = "{{ define \"r\" }}{{ template \"r\" . }}{{ end }}{{ template \"r\" . }}";
         let nested = "{{ if . }}".repeat(5000);
         for (template, part) in [

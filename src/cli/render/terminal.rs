@@ -1,9 +1,9 @@
-//! The user's terminal while it belongs to a process elsewhere: raw, its size known, and a way out by keys.
+//! The user's terminal during an exec session: raw mode, its size, and the escape sequence.
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{self, stdin, stdout};
 
-/// Restores what was before when dropped.
+/// Restores the earlier mode when dropped.
 pub struct Raw(Termios);
 
 impl Raw {
@@ -18,7 +18,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // a terminal that is gone needs nothing
+        // a closed terminal has no mode to restore
         let _gone = tcsetattr(stdin(), OptionalActions::Now, &self.0);
     }
 }
@@ -28,8 +28,8 @@ pub fn size() -> Option<(u16, u16)> {
     tcgetwinsize(stdout()).ok().map(|size| (size.ws_row, size.ws_col))
 }
 
-/// Looks for the escape character and a dot, at the beginning of a line: whoever types that wants out. The character twice
-/// is the character once.
+/// Looks for the escape sequence, the escape character and a dot at a line start, which ends the session. The character
+/// twice sends it once.
 #[derive(Debug)]
 pub struct Escape {
     character: Option<u8>,
@@ -37,7 +37,7 @@ pub struct Escape {
     held: bool,
 }
 
-/// What is to be passed on, and whether the user wants out after it.
+/// The input to pass on, and whether the escape sequence ended it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Typed {
     pub bytes: Vec<u8>,
@@ -45,7 +45,7 @@ pub struct Typed {
 }
 
 impl Escape {
-    /// `None`: there is no way out.
+    /// `None`: escape is disabled.
     pub fn new(character: Option<u8>) -> Escape {
         Escape { character, line_begins: true, held: false }
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_out_is_at_the_beginning_of_a_line() {
+    fn the_escape_is_read_only_at_a_line_start() {
         for (typed, passed, out) in [
             (&["ls\r", "~."][..], "ls\r", true),
             (&["~", "."], "", true),

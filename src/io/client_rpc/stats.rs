@@ -50,9 +50,8 @@ pub async fn of_runs(runs: Vec<RunningTask>, core_mhz: f64) -> AllocResourceUsag
         let ticks = began.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
         let task = |(run, before): (&RunningTask, &Processes)| {
             let now = processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
-            let (memory, max) = group_of(&cgroups, run.run, &run.label).memory();
             let mut figures = between(before, &now, ticks, core_mhz);
-            (figures.usage.memory_bytes, figures.usage.max_memory_bytes) = (memory, max);
+            figures.cgroup = group_of(&cgroups, run.run, &run.label).usage();
             (run.task.clone(), figures)
         };
         AllocResourceUsage { tasks: runs.iter().zip(&first).map(task).collect(), at: now() }
@@ -76,13 +75,7 @@ fn between(before: &Processes, now: &Processes, ticks: f64, core_mhz: f64) -> Ta
         let (user, system) = (percent(|p| p.user_ticks), percent(|p| p.system_ticks));
         let mhz = (user + system) / 100.0 * core_mhz;
         let rss_bytes = process.rss_bytes;
-        let usage = ResourceUsage {
-            user_percent: user,
-            system_percent: system,
-            mhz,
-            rss_bytes,
-            ..ResourceUsage::default()
-        };
+        let usage = ResourceUsage { user_percent: user, system_percent: system, mhz, rss_bytes };
         let all = &mut figures.usage;
         all.user_percent += user;
         all.system_percent += system;

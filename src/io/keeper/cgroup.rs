@@ -2,9 +2,12 @@
 //!
 //! Refuses to know: anything outside its own subtree, which it never writes to. What the machine cannot enforce is told in
 //! sentences that say what to enable. See client.md 27.
+
+use super::cgroup_usage;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use wire::resource_usage::CgroupUsage;
 
 /// The control groups of this machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +33,8 @@ enum Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Controller {
     Cpu,
+    /// Often of one hierarchy with `Cpu`.
+    Cpuacct,
     Memory,
     Freezer,
 }
@@ -199,23 +204,20 @@ impl Group {
     pub fn oom_kills(&self) -> u64 {
         let count = |file: PathBuf| {
             let text = fs::read_to_string(file).unwrap_or_default();
-            text.lines().find_map(|l| l.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+            cgroup_usage::value(&text, "oom_kill").unwrap_or(0)
         };
         let v1 = self.dir_of(Controller::Memory).map_or(0, |dir| count(dir.join("memory.oom_control")));
         let v2 = self.dirs.iter().find(|(c, _)| c.is_none());
         v1.max(v2.map_or(0, |(_, dir)| count(dir.join("memory.events"))))
     }
 
-    /// Bytes that the kernel counts for its members, caches included: now, and at most so far.
-    pub fn memory(&self) -> (Option<u64>, Option<u64>) {
-        let number = |dir: &Path, name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok();
-        if let Some(dir) = self.dir_of(Controller::Memory) {
-            return (number(dir, "memory.usage_in_bytes"), number(dir, "memory.max_usage_in_bytes"));
+    /// What the kernel counts for its members.
+    pub fn usage(&self) -> CgroupUsage {
+        if let Some((None, dir)) = self.dirs.first() {
+            return cgroup_usage::v2(dir);
         }
-        match self.dirs.first() {
-            Some((None, dir)) => (number(dir, "memory.current"), number(dir, "memory.peak")),
-            _ => (None, None),
-        }
+        let of = |controller| self.dir_of(controller);
+        cgroup_usage::v1(of(Controller::Memory), of(Controller::Cpu), of(Controller::Cpuacct))
     }
 
     /// Removes what is empty.
@@ -288,7 +290,7 @@ fn find(mounts: &str, own: &str) -> Version {
             _ => {}
         }
     }
-    if v1.iter().any(|(c, _)| *c != Controller::Freezer) {
+    if v1.iter().any(|(c, _)| matches!(c, Controller::Cpu | Controller::Memory)) {
         return usable_v1(v1);
     }
     v2.map_or(Version::None, |mount| usable_v2(&mount, own))
@@ -328,6 +330,7 @@ fn v2(base: PathBuf, offered: &Path, own: bool) -> Version {
 fn controller(name: &str) -> Option<Controller> {
     match name {
         "cpu" => Some(Controller::Cpu),
+        "cpuacct" => Some(Controller::Cpuacct),
         "memory" => Some(Controller::Memory),
         "freezer" => Some(Controller::Freezer),
         _ => None,

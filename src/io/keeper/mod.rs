@@ -4,6 +4,7 @@
 //! `<data dir>/keeper`: `lock`, `journal`, `socket`, and `log` when an agent started it.
 
 mod cgroup;
+mod cgroup_usage;
 mod connection;
 mod driver;
 mod epoll;

@@ -9,7 +9,7 @@ use wire::client_rpc::{
 };
 use wire::request::{Refusal, RefusalKind};
 use wire::resource_usage::{
-    AllocResourceUsage, HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, ResourceUsage,
+    AllocResourceUsage, CgroupUsage, HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, ResourceUsage,
     TaskResourceUsage,
 };
 
@@ -66,13 +66,9 @@ pub fn requests(s: &mut Samples) {
 }
 
 pub fn usage(s: &mut Samples) {
-    let usage = ResourceUsage {
-        user_percent: 1.5,
-        rss_bytes: 300,
-        memory_bytes: Some(400),
-        ..ResourceUsage::default()
-    };
-    let task = TaskResourceUsage { usage, processes: [(7, usage)].into() };
+    let usage = ResourceUsage { user_percent: 1.5, rss_bytes: 300, ..ResourceUsage::default() };
+    let cgroup = CgroupUsage { memory_bytes: Some(400), cpu_nanos: Some(500), ..CgroupUsage::default() };
+    let task = TaskResourceUsage { usage, cgroup, processes: [(7, usage)].into() };
     let figures = AllocResourceUsage { tasks: [("t".to_string(), task)].into(), at: AT };
     s.add("alloc figures", &ClientReply::AllocResourceUsage(figures));
     let disk = HostDiskStats { device: "/dev/a".into(), mountpoint: "/".into(), ..HostDiskStats::default() };

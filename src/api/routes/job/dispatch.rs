@@ -4,7 +4,7 @@
 
 use crate::response::Response;
 use crate::routes::job;
-use crate::shape::dispatch::{DispatchedShape, LaunchedShape};
+use crate::shape::dispatch::{JobDispatchShape, PeriodicForceShape};
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ pub fn force(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
 
 pub fn launched(done: &WriteReply, pretty: bool) -> Response {
     let (eval_id, eval_create_index, _) = job::of_job(done);
-    let shape = LaunchedShape { eval_id, eval_create_index, index: done.index() };
+    let shape = PeriodicForceShape { eval_id, eval_create_index, index: done.index() };
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }
 
@@ -89,7 +89,7 @@ pub fn dispatched(done: &WriteReply, pretty: bool) -> Response {
     let WriteReply::Dispatched { job, eval, create_index, index } = done else {
         return Response::text(500, "the servers answered what was not asked");
     };
-    let shape = DispatchedShape {
+    let shape = JobDispatchShape {
         dispatched_job_id: job,
         eval_id: eval.map(|id| id.to_string()).unwrap_or_default(),
         eval_create_index: if eval.is_some() { *index } else { 0 },

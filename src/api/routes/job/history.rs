@@ -7,6 +7,7 @@ use crate::blocking::{self, IndexHeaders};
 use crate::page;
 use crate::response::Response;
 use crate::routes::job;
+use crate::shape::MetaShape;
 use crate::shape::diff::DiffShape;
 use crate::shape::job::JobShape;
 use crate::shape::job_answers::VersionsShape;
@@ -19,7 +20,7 @@ use state::view::Table;
 
 /// What each version is compared with.
 enum Base {
-    /// Nothing: no differences are asked for.
+    /// No differences were requested.
     No,
     /// The next older one.
     Previous,
@@ -73,10 +74,7 @@ impl JobVersions {
         let shape = VersionsShape {
             versions: self.jobs.iter().map(JobShape::new).collect(),
             diffs: diffs.as_ref().map(|all| all.iter().map(DiffShape::new).collect()),
-            index: self.mark.index,
-            last_contact: 0,
-            known_leader: self.mark.known_leader,
-            next_token: "",
+            meta: MetaShape::new(self.mark.index, self.mark.known_leader),
         };
         self.mark.on(Response::json(&shape, self.pretty))
     }
@@ -91,7 +89,7 @@ impl JobVersions {
     }
 }
 
-/// What the request says to compare with.
+/// The version to compare with.
 enum VersionsQuery<'a> {
     No,
     Previous,

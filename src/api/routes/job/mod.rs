@@ -16,8 +16,11 @@ use crate::page::{self, CHUNK, Page};
 use crate::query::object;
 use crate::response::Response;
 use crate::routes::node_pool;
+use crate::shape::MetaShape;
 use crate::shape::job::JobShape;
-use crate::shape::job_answers::{DeregisteredShape, JobStub, RegisteredShape, SummaryShape, ValidatedShape};
+use crate::shape::job_answers::{
+    JobDeregisterShape, JobRegisterShape, JobStub, JobValidateShape, SummaryShape,
+};
 use crate::shape::stub;
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
@@ -177,7 +180,7 @@ pub fn validated(call: &Call<'_>) -> Result<RouteOutcome, Response> {
             Validation { errors, warnings: vec![] }
         }
     };
-    Ok(RouteOutcome::Respond(Response::json(&ValidatedShape::new(&validation), call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&JobValidateShape::new(&validation), call.query.pretty)))
 }
 
 pub fn refused(why: RefusedJob) -> Response {
@@ -260,15 +263,12 @@ pub fn of_job(done: &WriteReply) -> (String, u64, u64) {
 
 pub fn registered(done: &WriteReply, warnings: String, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
-    let shape = RegisteredShape {
+    let shape = JobRegisterShape {
         eval_id,
         eval_create_index,
         job_modify_index,
         warnings,
-        index: done.index(),
-        last_contact: 0,
-        known_leader: false,
-        next_token: "",
+        meta: MetaShape::new(done.index(), false),
     };
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }
@@ -280,16 +280,13 @@ pub fn deregistered(done: &WriteReply, pretty: bool) -> Response {
         WriteReply::Job { index, .. } | WriteReply::Evals { index, .. } => *index,
         _ => 0,
     };
-    let shape = DeregisteredShape {
+    let shape = JobDeregisterShape {
         eval_id,
         eval_create_index,
         job_modify_index,
         volume_eval_id: "",
         volume_eval_index: 0,
-        index,
-        last_contact: 0,
-        known_leader: false,
-        next_token: "",
+        meta: MetaShape::new(index, false),
     };
     Response::json(&shape, pretty).with("X-Nomad-Index", index.max(1))
 }

@@ -3,7 +3,8 @@
 //! Refuses to know: what changed between versions; `history` tells that.
 
 use crate::response::Response;
-use crate::shape::job_answers::{StabilityShape, TaggedShape};
+use crate::shape::MetaShape;
+use crate::shape::job_answers::{JobTagShape, StabilityShape};
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, json};
 use model::id::JobKey;
 use model::job::VersionTag;
@@ -83,15 +84,7 @@ pub fn tagged(done: &WriteReply, name: &str, description: &str, pretty: bool) ->
         _ => 0,
     };
     let index = done.index();
-    let shape = TaggedShape {
-        name,
-        description,
-        tagged_time: at,
-        index,
-        last_contact: 0,
-        known_leader: false,
-        next_token: "",
-    };
+    let shape = JobTagShape { name, description, tagged_time: at, meta: MetaShape::new(index, false) };
     Response::json(&shape, pretty).with("X-Nomad-Index", index.max(1))
 }
 
