@@ -10,6 +10,7 @@ use super::workers::SharedReservations;
 use ::io::disk::{self, Disk};
 use ::io::{clock, entropy, host_stats, keys};
 use async_channel::{Receiver, Sender};
+use model::id::server_id;
 use model::key::Seed;
 use model::time::Mono;
 use server::effects::{Effect, Input, ScheduleTask};
@@ -53,6 +54,11 @@ impl Opened {
     pub fn open(path: PathBuf, config: Config, keep_reserve: bool) -> Result<Opened, String> {
         let (server, space) = open_server(&path, &config, keep_reserve)?;
         Ok(Opened { path, config, keep_reserve, server, space })
+    }
+
+    /// The server's raft id.
+    pub fn id(&self) -> u64 {
+        self.server.id()
     }
 
     pub fn reader(&self) -> Reader {
@@ -156,7 +162,7 @@ impl ServerLoop {
         for effect in turn.effects {
             match effect {
                 Effect::Send { to: Peer::Node(_), bytes } => {
-                    let from = Peer::Server(self.opened.config.id);
+                    let from = Peer::Server(self.opened.id());
                     inbox::send_or_drop(
                         &self.channels.to_node,
                         "a frame to the node",
@@ -235,7 +241,8 @@ fn open_server(
     let log = [log("log.0")?, log("log.1")?];
     let dir = path.to_path_buf();
     let free_bytes = Box::new(move || disk::free_bytes(&dir));
-    let options = Options::on_machine(host_stats::memory_bytes());
+    let new_server_id = server_id(entropy::u64().map_err(|e| named(&e))?);
+    let options = Options::on_machine(host_stats::memory_bytes(), new_server_id);
     let (store, recovered) =
         Store::open(StoreFiles { state, log, free_bytes }, options).map_err(|e| named(&e))?;
     pending_create.complete().map_err(|e| named(&e))?;

@@ -84,10 +84,8 @@ const REPLACED: &str = "the leader changed before the write was committed, and i
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This server's raft id.
-    pub id: u64,
     /// The servers that begin the region together, by id: where this server is one of them and its disk is empty, they are
-    /// the first members. Others wait to be added.
+    /// the first members. Others wait to be added. None: it begins a region alone.
     pub founders: Vec<u64>,
     pub heartbeats: HeartbeatRules,
     /// Evaluations that are scheduled at the same time.
@@ -138,7 +136,7 @@ pub struct Turn {
 impl Server {
     /// Opens a server on what its disk holds. `seed` decides ids and jitter.
     pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Fault> {
-        let raft = raft::Config { id: config.id, seed };
+        let raft = raft::Config { id: recovered.server_id, seed };
         Ok(Server {
             replica: Replica::open(raft, &config.founders, store, recovered)?,
             leader: None,
@@ -441,6 +439,11 @@ impl Server {
             self.metrics.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// Its raft id.
+    pub fn id(&self) -> u64 {
+        self.replica.raft().id()
     }
 
     pub fn reader(&self) -> Reader {

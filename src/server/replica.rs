@@ -80,8 +80,9 @@ impl Replica {
         mut store: Store,
         recovered: Recovered,
     ) -> Result<Replica, Fault> {
-        let is_empty = recovered == Recovered::default();
-        let saved = if is_empty && founders.contains(&config.id) {
+        let alone = [config.id];
+        let founders = if founders.is_empty() { &alone } else { founders };
+        let saved = if recovered.is_empty() && founders.contains(&config.id) {
             let founding = raft::Snapshot::founding(founders.iter().copied());
             store.found(&founding.members.encode())?;
             raft::Saved::from_snapshot(&founding)

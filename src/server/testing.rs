@@ -43,7 +43,6 @@ impl Alone {
         let heartbeats = HeartbeatRules::default();
         let garbage = Default::default();
         let mut config = Config {
-            id: 1,
             founders: vec![1],
             heartbeats,
             workers: 1,

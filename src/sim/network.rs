@@ -128,7 +128,8 @@ impl World {
     }
 
     pub fn link_down(&mut self, server: ServerAt, peer: ServerAt) -> Result<(), String> {
-        self.server_input(server, server::effects::Input::LinkDown { peer: peer.id() });
+        let peer = self.regions[peer].id();
+        self.server_input(server, server::effects::Input::LinkDown { peer });
         Ok(())
     }
 

@@ -40,9 +40,11 @@ pub struct Regions(Vec<Region>);
 impl Region {
     fn new(number: usize, seed: u64, servers: usize, nodes: usize, draws: &mut Stream) -> Region {
         let all = (0..servers).map(|server| ServerAt { region: number, server });
-        let founders: Vec<u64> = all.clone().map(ServerAt::id).collect();
+        let mut hosts: Vec<ServerHost> = all.map(|at| ServerHost::new(at, seed)).collect();
+        let founders: Vec<u64> = hosts.iter().map(ServerHost::id).collect();
+        hosts.iter_mut().for_each(|host| host.founders.clone_from(&founders));
         Region {
-            servers: all.map(|at| ServerHost::new(at, founders.clone(), seed)).collect(),
+            servers: hosts,
             nodes: (0..nodes)
                 .map(|node| NodeHost::new(NodeAt { region: number, node }, draws.next_u64()))
                 .collect(),
@@ -104,9 +106,8 @@ impl Regions {
     pub fn machine(&self, peer: wire::rpc::Peer) -> Option<Machine> {
         match peer {
             wire::rpc::Peer::Server(id) => {
-                let at = ServerAt::of_id(id)?;
-                self.0.get(at.region)?.servers.get(at.server)?;
-                Some(Machine::Server(at))
+                let server = self.servers().into_iter().find(|at| self[*at].id() == id)?;
+                Some(Machine::Server(server))
             }
             wire::rpc::Peer::Node(id) => {
                 let node = self.nodes().into_iter().find(|n| self[*n].id() == id)?;
@@ -117,7 +118,7 @@ impl Regions {
 
     pub fn peer(&self, machine: Machine) -> wire::rpc::Peer {
         match machine {
-            Machine::Server(at) => wire::rpc::Peer::Server(at.id()),
+            Machine::Server(at) => wire::rpc::Peer::Server(self[at].id()),
             Machine::Node(at) => wire::rpc::Peer::Node(self[at].id()),
         }
     }

@@ -7,8 +7,10 @@ use super::garbage::RULES;
 use super::place::{Daemon, Machine, ServerAt};
 use super::world::{Event, World};
 use model::garbage::GarbageRules;
+use model::id::server_id;
 use model::key::Seed;
 use model::plan::Decision;
+use model::random::Stream;
 use model::time::{Mono, Span};
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
@@ -33,7 +35,7 @@ const SEGMENT_BYTES: u64 = 48 << 10;
 pub struct ServerHost {
     at: ServerAt,
     /// The servers that begin the region, by id.
-    founders: Vec<u64>,
+    pub founders: Vec<u64>,
     pub disk: SimDisk,
     pub options: Options,
     pub garbage: GarbageRules,
@@ -62,13 +64,14 @@ pub struct ServerHost {
 }
 
 impl ServerHost {
-    pub fn new(at: ServerAt, founders: Vec<u64>, seed: u64) -> Self {
-        let seed = seed.wrapping_add((at.id() - 1) << 32);
+    pub fn new(at: ServerAt, seed: u64) -> Self {
+        let seed = seed.wrapping_add(at.number() << 32);
         ServerHost {
             at,
-            founders,
+            founders: vec![],
             disk: SimDisk::new(seed ^ 0x5e1),
             options: Options {
+                new_server_id: server_id(Stream::new(seed, 108).next_u64()),
                 cache_bytes: CACHE_BYTES,
                 segment_bytes: SEGMENT_BYTES,
                 unsaved_rows: UNSAVED_ROWS,
@@ -92,6 +95,11 @@ impl ServerHost {
             full: false,
             told_full: false,
         }
+    }
+
+    /// The raft id of whoever starts on this disk.
+    pub fn id(&self) -> u64 {
+        self.options.new_server_id
     }
 
     pub fn is_up(&self) -> bool {
@@ -139,7 +147,6 @@ impl ServerHost {
 
     fn config(&self) -> Config {
         Config {
-            id: self.at.id(),
             founders: self.founders.clone(),
             heartbeats: HeartbeatRules::default(),
             workers: 2,
@@ -163,6 +170,9 @@ impl World {
             Err(e) => return self.server_does_not_open(at, &e.to_string()),
         };
         host.failed_opens = 0;
+        if recovered.server_id != host.id() {
+            return Err(format!("the disk of {at} is server {}'s", recovered.server_id));
+        }
         let mut known = std::mem::take(&mut self.regions[at.region].entries);
         let kept = self.regions[at].log_keeps_its_promise(&recovered, &mut known);
         self.regions[at.region].entries = known;

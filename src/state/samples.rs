@@ -189,6 +189,7 @@ pub fn log_batch() -> LogBatch {
         compact_to: Some((6, 1)),
         install: Some(Installation { index: 6, term: 1, digest: 9 }),
         slot: Some(1),
+        server_id: Some(300),
     }
 }
 

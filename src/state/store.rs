@@ -48,6 +48,8 @@ pub struct StoreFiles<S> {
 /// What a store held when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
+    /// The raft id of the server whose store it is.
+    pub server_id: u64,
     /// The whole log, oldest first, without gaps.
     pub entries: Vec<(u64, Vec<u8>)>,
     pub hard_state: Option<Vec<u8>>,
@@ -83,6 +85,11 @@ pub enum OpenError {
 }
 
 impl Recovered {
+    /// Nothing was ever written but whose store it is.
+    pub fn is_empty(&self) -> bool {
+        *self == Recovered { server_id: self.server_id, ..Recovered::default() }
+    }
+
     /// The last index of the log; the compacted one's index when it is empty.
     pub fn last_index(&self) -> u64 {
         let compacted = self.truncated.map_or(0, |(index, _)| index);
@@ -181,10 +188,11 @@ impl Store {
             None => {
                 log.check_is_new()?;
                 // the log first: a database that says what it is has one
-                let log = Wal::create(media.log, 0, &record::encode(&LogBatch::default()));
-                let log = log.map_err(Fault::of_log)?;
+                let server_id = Some(options.new_server_id);
+                let head = LogBatch { server_id, ..LogBatch::default() };
+                let log = Wal::create(media.log, 0, &record::encode(&head)).map_err(Fault::of_log)?;
                 database::create(&database)?;
-                (log, Replay::default(), 0)
+                (log, Replay::of_new(head), 0)
             }
             Some(FORMAT) => log.resume(media.log)?,
             Some(found) => return Err(OpenError::Format { found, known: FORMAT }),
@@ -454,9 +462,11 @@ fn recover(book: Book, mut replay: Replay) -> Result<Recovered, Fault> {
             "state.{slot} does not hold the snapshot that was installed there"
         )));
     }
+    let server_id = replay.server_id.ok_or_else(|| Fault::corrupt("the log does not say whose it is"))?;
     let applied = book.applied.index;
     let truncated = replay.compact(applied)?;
     Ok(Recovered {
+        server_id,
         entries: replay.entries,
         hard_state: replay.hard_state,
         conf_state: book.members.or(replay.conf_state),
@@ -473,6 +483,7 @@ fn segment_head(recovered: &Recovered, slot: u8) -> LogBatch {
         conf_state: recovered.conf_state.clone(),
         compact_to: recovered.truncated,
         slot: Some(slot),
+        server_id: Some(recovered.server_id),
         ..LogBatch::default()
     }
 }
