@@ -20,7 +20,8 @@ const PARENT_CGROUP: &str = "drover";
 
 pub fn server_config(config: &Config) -> server::Config {
     server::Config {
-        founders: vec![],
+        bootstrap_expect: 1,
+        info: identity::server_info(config),
         heartbeats: HeartbeatRules {
             min_ttl: config.server.min_heartbeat_ttl,
             max_per_second: config.server.max_heartbeats_per_second,

@@ -104,6 +104,11 @@ pub static COMMANDS: &[Command] = &[
         "operator raft list-peers",
         "list the servers in consensus",
     ),
+    networked::<operator::raft::RaftRemovePeer>("operator raft remove-peer", "remove a server for good"),
+    networked::<operator::raft::RaftTransferLeadership>(
+        "operator raft transfer-leadership",
+        "let another server lead",
+    ),
     networked::<operator::servers::CollectGarbage>("system gc", "forget at once what has ended"),
     networked::<operator::servers::ReconcileSummaries>(
         "system reconcile summaries",
@@ -207,8 +212,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "sentinel",
     "license",
     "setup",
-    "operator raft remove-peer",
-    "operator raft transfer-leadership",
     "operator raft migrate-backend",
     "operator raft info",
     "operator raft logs",

@@ -26,9 +26,12 @@ mod ids;
 #[cfg(any(test, feature = "testing"))]
 mod inspection;
 pub mod job_plan;
+mod joining;
 mod keys;
 mod leader;
 mod leadership;
+mod members;
+mod membership;
 mod metrics;
 mod nodes;
 mod outbox;
@@ -57,10 +60,14 @@ use effects::{Effect, Input};
 use forwarding::Forwarding;
 use heartbeat::HeartbeatRules;
 use ids::Ids;
+use joining::Joining;
 use leader::Leader;
+use members::MemberList;
+use membership::Handover;
 use metrics::{Metrics, Timed};
 use model::cron::Zones;
 use model::garbage::GarbageRules;
+use model::member::ServerInfo;
 use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now};
 use outbox::{Outbox, Proposal};
@@ -76,7 +83,6 @@ use wire::event::Events;
 use wire::frame::{self, Body, Frame};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 use wire::rpc::{NodeReply, Peer};
-use wire::status::ServerStatus;
 
 const NO_LEADER: &str = "No cluster leader";
 const UNKNOWN: &str = "the leader changed before the write was committed: read the state before trying again";
@@ -84,9 +90,10 @@ const REPLACED: &str = "the leader changed before the write was committed, and i
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The servers that begin the region together, by id: where this server is one of them and its disk is empty, they are
-    /// the first members. Others wait to be added. None: it begins a region alone.
-    pub founders: Vec<u64>,
+    /// How many servers with empty disks begin a region together. 1: this one alone; 0: it waits for a region.
+    pub bootstrap_expect: u32,
+    /// What the others are to know of this server.
+    pub info: ServerInfo,
     pub heartbeats: HeartbeatRules,
     /// Evaluations that are scheduled at the same time.
     pub workers: usize,
@@ -103,6 +110,9 @@ pub struct Config {
 pub struct Server {
     config: Config,
     replica: Replica,
+    members: MemberList,
+    joining: Joining,
+    handover: Option<Handover>,
     /// Leads, and has applied everything from before.
     leader: Option<Leader>,
     pending: PendingEntries,
@@ -137,8 +147,13 @@ impl Server {
     /// Opens a server on what its disk holds. `seed` decides ids and jitter.
     pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Fault> {
         let raft = raft::Config { id: recovered.server_id, seed };
-        Ok(Server {
-            replica: Replica::open(raft, &config.founders, store, recovered)?,
+        let joining = Joining::new(recovered.is_empty());
+        let replica = Replica::open(raft, store, recovered)?;
+        let mut server = Server {
+            replica,
+            members: MemberList::default(),
+            joining,
+            handover: None,
             leader: None,
             pending: PendingEntries::default(),
             reads: Reads::default(),
@@ -153,7 +168,9 @@ impl Server {
             events: vec![],
             restored: false,
             config,
-        })
+        };
+        server.members_changed(Mono::default())?;
+        Ok(server)
     }
 
     /// One turn: at most one durable commit. On a fault nothing of the turn has happened to anyone; the server and its
@@ -168,7 +185,9 @@ impl Server {
         for input in inputs {
             self.input(input, now.mono)?;
         }
+        self.join(now.mono)?;
         self.with_leader(now.mono, Leader::advance)?;
+        self.change_members(now.mono);
         self.step_down_if_deposed(now.mono);
         self.flush(now.mono);
         let step = self.replica.step(now.mono, self.space_free)?;
@@ -178,6 +197,7 @@ impl Server {
             self.follow(step, now.mono)?;
         }
         self.abandon_if_deposed(now.mono);
+        self.settle_handover(now.mono);
         self.with_leader(now.mono, Leader::hand_out)?;
         if self.replica.has_peers() {
             self.work_for_leader(now.mono);
@@ -186,7 +206,8 @@ impl Server {
         self.send_snapshot_messages();
         let (replica, leader) = (&self.replica, self.leader.as_ref());
         self.metrics.publish(worked, now.mono, |m| status::add_gauges(m, replica, leader));
-        let (effects, reservations) = self.outbox.take_effects();
+        let (mut effects, reservations) = self.outbox.take_effects();
+        self.say_region(&mut effects);
         let (changes, events) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.events));
         let restored = std::mem::take(&mut self.restored);
         Ok(Turn { effects, reservations, changes, events, restored })
@@ -232,7 +253,9 @@ impl Server {
             Input::Served { serving, response } => {
                 self.with_forwarding(now, |all, cx| all.served(serving, response, cx));
             }
+            Input::LinkUp { peer } => self.link_up(peer),
             Input::LinkDown { peer } => {
+                self.joining.link_down(peer);
                 self.with_forwarding(now, |all, cx| all.link_down(peer, cx));
                 return self.with_leader(now, |leader, cx| {
                     leader.link_down(peer, cx);
@@ -244,9 +267,7 @@ impl Server {
                 return self.with_leader(now, |_, cx| keys::signing_key_made(seed, public, cx));
             }
             Input::Space { free } => self.space_free = free,
-            Input::Snapshot { from, message } => {
-                return self.replica.receive_snapshot(from, message, now, self.space_free);
-            }
+            Input::Snapshot { from, message } => return self.snapshot(from, message, now),
         }
         Ok(())
     }
@@ -258,7 +279,11 @@ impl Server {
         match (leader, refusal) {
             (None, _) => cx.refuse(token, RefusalKind::Unavailable, NO_LEADER),
             (_, Some(refusal)) => cx.reply(token, Err(refusal)),
-            (Some(leader), None) => return leader.request(token, action, &mut cx),
+            (Some(leader), None) => match action {
+                WriteRequest::RemoveServer { id } => self.remove_server(token, id, now),
+                WriteRequest::TransferLeadership { to } => self.transfer_leadership(token, to, now),
+                action => return leader.request(token, action, &mut cx),
+            },
         }
         Ok(())
     }
@@ -284,7 +309,7 @@ impl Server {
 
     /// Who leads instead of this server.
     fn other_leader(&self) -> Option<u64> {
-        self.replica.raft().leader().filter(|&id| id != self.replica.raft().id())
+        self.replica.raft().leader().filter(|&id| id != self.id() && !self.joining.is_removed)
     }
 
     /// What is proposed goes into the log, and with it what was deferred.
@@ -343,6 +368,7 @@ impl Server {
         if step.restored {
             assert!(self.leader.is_none(), "a leader installs no snapshot");
             self.restored = true;
+            self.members_changed(now)?;
         }
         let applied = !step.applied.is_empty();
         let reads = step.reads;
@@ -381,6 +407,9 @@ impl Server {
         }
         if let Some(then) = settled.own {
             self.entry_applied(then, outcome.reply, now)?;
+        }
+        if outcome.changes.iter().any(|change| matches!(change, Change::Member { .. })) {
+            self.members_changed(now)?;
         }
         self.with_leader(now, |leader, cx| leader.follow(&outcome.changes, index, cx))?;
         outcome.events.iter().for_each(applied_log::log_events);
@@ -437,6 +466,8 @@ impl Server {
             self.replica.next_snapshot_deadline(),
             self.outbox.next_deadline(),
             self.metrics.next_deadline(),
+            self.joining.next_deadline(),
+            self.handover.as_ref().map(|handover| handover.deadline),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -448,25 +479,6 @@ impl Server {
 
     pub fn reader(&self) -> Reader {
         self.replica.reader().clone()
-    }
-
-    pub fn status(&self) -> ServerStatus {
-        let raft = self.replica.raft();
-        ServerStatus {
-            id: raft.id(),
-            leader: raft.leader(),
-            term: raft.term(),
-            applied_index: self.replica.applied(),
-            log: status::log_status(raft),
-            ready: self.leader.is_some(),
-            voters: raft.voters(),
-            has_peers: self.replica.has_peers(),
-            last_contact: self.replica.last_contact(),
-            broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),
-            measured: self.metrics.published(),
-            storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
-            ..ServerStatus::default()
-        }
     }
 }
 

@@ -1,13 +1,39 @@
 //! What a server publishes of itself with every turn: its status, and the gauges of its metrics. Those of the leader's queues
 //! are the leader's alone. Refuses to know who reads it.
 
+use super::Server;
 use super::leader::Leader;
 use super::replica::Replica;
 use model::job::JobType;
 use wire::metrics::MetricsSnapshot;
-use wire::status::LogStatus;
+use wire::status::{LogStatus, ServerStatus};
 
-pub fn log_status(raft: &raft::Node) -> LogStatus {
+impl Server {
+    pub fn status(&self) -> ServerStatus {
+        let raft = self.replica.raft();
+        ServerStatus {
+            id: raft.id(),
+            leader: raft.leader(),
+            term: raft.term(),
+            applied_index: self.replica.applied(),
+            log: log_status(raft),
+            ready: self.leader.is_some(),
+            voters: raft.voters(),
+            learners: raft.members().learners.clone(),
+            members: self.members.present.clone(),
+            is_removed: self.joining.is_removed,
+            region_id: self.region(),
+            has_peers: self.replica.has_peers(),
+            last_contact: self.replica.last_contact(),
+            broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),
+            measured: self.metrics.published(),
+            storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
+            ..ServerStatus::default()
+        }
+    }
+}
+
+fn log_status(raft: &raft::Node) -> LogStatus {
     let at = raft.position();
     LogStatus {
         last_index: at.last_index,

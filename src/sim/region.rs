@@ -8,7 +8,7 @@ use super::place::{Machine, NodeAt, ServerAt};
 use super::rollouts::DeploymentStatuses;
 use super::server_host::ServerHost;
 use super::tracked::TrackedState;
-use model::id::AllocId;
+use model::id::{AllocId, Uuid};
 use model::random::Stream;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
@@ -32,6 +32,10 @@ pub struct Region {
     pub tracked: TrackedState,
     /// That index.
     pub tracked_index: u64,
+    /// Who it is, once any server has a state.
+    pub id: Option<Uuid>,
+    /// Who has led in each term, by raft id.
+    pub leaders: BTreeMap<u64, u64>,
 }
 
 /// All regions; a machine is found by where it is.
@@ -40,11 +44,9 @@ pub struct Regions(Vec<Region>);
 impl Region {
     fn new(number: usize, seed: u64, servers: usize, nodes: usize, draws: &mut Stream) -> Region {
         let all = (0..servers).map(|server| ServerAt { region: number, server });
-        let mut hosts: Vec<ServerHost> = all.map(|at| ServerHost::new(at, seed)).collect();
-        let founders: Vec<u64> = hosts.iter().map(ServerHost::id).collect();
-        hosts.iter_mut().for_each(|host| host.founders.clone_from(&founders));
+        let expect = u32::try_from(servers).unwrap_or(u32::MAX);
         Region {
-            servers: hosts,
+            servers: all.map(|at| ServerHost::new(at, expect, seed)).collect(),
             nodes: (0..nodes)
                 .map(|node| NodeHost::new(NodeAt { region: number, node }, draws.next_u64()))
                 .collect(),
@@ -57,6 +59,8 @@ impl Region {
             deployment_statuses: DeploymentStatuses::new(),
             tracked: TrackedState::default(),
             tracked_index: 0,
+            id: None,
+            leaders: BTreeMap::new(),
         }
     }
 

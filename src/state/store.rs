@@ -6,6 +6,7 @@
 //! fleet of one index; of the two slots that may hold the database, the log says which one counts. After a fault the store
 //! is to be dropped and opened again.
 
+mod founding;
 mod installation;
 
 use super::apply::{self, ApplyResult, Applying, Committed, FleetEdit};
@@ -16,7 +17,6 @@ use super::tables::{Applied, FORMAT, STATE};
 use super::view::View;
 use super::wal::{Wal, WalContents, WalFile, WalFound};
 use installation::{Incoming, Retired};
-use model::id::Uuid;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend};
 use scheduler::fleet::{Fleet, FleetSnapshot};
 use std::fmt;
@@ -30,9 +30,6 @@ pub use installation::NotInstalled;
 /// Turns that change more rows by themselves than are to be put off are saved this many at a time: saving is to stay the
 /// smaller part of the work.
 const LARGE_BATCHES_PER_SAVE: usize = 4;
-
-/// Index and term of the snapshot that a region begins with.
-const FOUNDED: (u64, u64) = (1, 1);
 
 /// How many bytes the disk still takes.
 pub type FreeBytes = Box<dyn Fn() -> io::Result<u64> + Send + Sync>;
@@ -58,7 +55,6 @@ pub struct Recovered {
     /// Index and term of the newest entry that was compacted away.
     pub truncated: Option<(u64, u64)>,
     pub applied: u64,
-    pub region_id: Option<Uuid>,
 }
 
 /// Proof that a batch is durable: only `Store::append` makes one.
@@ -223,28 +219,6 @@ impl Store {
             last_index: recovered.last_index(),
         };
         Ok((store, recovered))
-    }
-
-    /// The region begins: nothing is applied but who its members are, which takes the place of entry 1 of term 1. Two syncs.
-    /// The cut goes to the log first: it counts only once the state has reached it.
-    pub fn found(&mut self, conf_state: &[u8]) -> Result<Receipt, Fault> {
-        if self.applied != Applied::default() || self.last_index != 0 {
-            return Err(Fault::corrupt("a region that has begun cannot be founded again"));
-        }
-        let (index, term) = FOUNDED;
-        let cut = LogBatch { compact_to: Some((index, term)), ..LogBatch::default() };
-        self.log.append(&record::encode(&cut)).map_err(Fault::of_log)?;
-        let applied = Applied { index, ..Applied::default() };
-        let transaction = self.database.begin_write()?;
-        database::write_applied(&transaction, applied, Some(conf_state))?;
-        let mut published = self.shared.published();
-        transaction.commit()?;
-        published.applied = applied;
-        drop(published);
-        self.applied = applied;
-        self.segment_head.compact_to = cut.compact_to;
-        self.last_index = index;
-        Ok(Receipt { last_index: index })
     }
 
     /// ONE sync, of the log alone; where that fills a segment, a durable commit of what is applied, and another one.
@@ -472,7 +446,6 @@ fn recover(book: Book, mut replay: Replay) -> Result<Recovered, Fault> {
         conf_state: book.members.or(replay.conf_state),
         truncated,
         applied,
-        region_id: book.region_id,
     })
 }
 

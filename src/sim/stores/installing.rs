@@ -88,7 +88,6 @@ fn wanted(region: &Region) -> Recovered {
         conf_state: Some(MEMBERS.to_vec()),
         truncated: Some((index, TERM)),
         applied: index,
-        region_id: None,
     }
 }
 

@@ -14,6 +14,7 @@ mod eval;
 mod garbage;
 mod job;
 mod key;
+mod member;
 mod namespace;
 mod node;
 mod plan;
@@ -23,13 +24,12 @@ mod version;
 
 use super::digest;
 use super::fault::Fault;
-use super::tables::{Applied, JobRow, Kind, Region};
+use super::tables::{Applied, JobRow};
 use super::view::Table;
 use job::End;
-use model::id::{JobKey, NodeId, Uuid};
+use model::id::{JobKey, NodeId};
 use model::node::Node;
 use model::resources::Holding;
-use model::time::Wall;
 use redb::ReadableTable;
 use std::collections::BTreeMap;
 use wire::change::Change;
@@ -102,7 +102,7 @@ pub(super) fn apply(
             return Err(Fault::corrupt(format!("entry {index} of the log was to be applied after {last}")));
         }
         turn.applied.index = entry.index;
-        let (kind, reply) = turn.entry(entry.command)?;
+        let (kind, reply) = turn.entry(entry)?;
         assert!(reply.is_ok() || turn.changes.is_empty(), "what is refused is refused before it is written");
         turn.write_jobs()?;
         outcomes.push(turn.outcome(kind, reply));
@@ -129,10 +129,10 @@ struct JobEdit {
 
 impl ApplyTxn<'_> {
     /// What its events are called, and the reply.
-    fn entry(&mut self, command: Option<&[u8]>) -> Result<(&'static str, Reply), Fault> {
-        let Some(command) = command else { return Ok(("", self.nothing())) };
+    fn entry(&mut self, entry: &Committed<'_>) -> Result<(&'static str, Reply), Fault> {
+        let Some(command) = entry.command else { return Ok(("", self.nothing())) };
         let command: Command = record::decode(command)?;
-        Ok((command.event_kind(), self.command(command)?))
+        Ok((command.event_kind(), self.command(command, entry.conf_state.is_some())?))
     }
 
     /// What the entry led to; what gathered for it is taken.
@@ -146,9 +146,11 @@ impl ApplyTxn<'_> {
         ApplyResult { index, reply, changes: std::mem::take(&mut self.changes), events }
     }
 
-    fn command(&mut self, command: Command) -> Result<Reply, Fault> {
+    /// `changes_members`: the entry has changed raft's members.
+    fn command(&mut self, command: Command, changes_members: bool) -> Result<Reply, Fault> {
         match command {
-            Command::Init { region_id, at } => self.init(region_id, at),
+            Command::Init(founding) => self.init(&founding),
+            Command::ChangeMember(change) => self.change_member(*change, changes_members),
             Command::RegisterJob(order) => self.register_job(*order),
             Command::StopJob { job, no_shutdown_delay, eval, tracked_versions, at } => {
                 if no_shutdown_delay {
@@ -199,15 +201,6 @@ impl ApplyTxn<'_> {
 
     fn nothing(&self) -> Reply {
         Ok(WriteReply::Nothing { index: self.index() })
-    }
-
-    /// The first `Init` names the region; later ones change nothing.
-    fn init(&mut self, id: Uuid, created: Wall) -> Result<Reply, Fault> {
-        let key = Kind::Region.key(&[]);
-        if self.rows.get(key.as_slice())?.is_none() {
-            self.put(&key, &Region { id, created })?;
-        }
-        Ok(self.nothing())
     }
 
     fn set_table_index(&mut self, table: Table) {
