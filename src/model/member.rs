@@ -3,6 +3,7 @@
 //! Refuses to know: consensus, and how a server comes to be listed.
 
 use super::id::Uuid;
+use super::scheduling::SchedulerSettings;
 use super::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,8 @@ pub struct Founding {
     pub at: Wall,
     /// By raft id, ascending: the first voters.
     pub servers: Vec<(u64, ServerInfo)>,
+    /// How its scheduler works at first.
+    pub scheduler: SchedulerSettings,
 }
 
 impl Founding {

@@ -130,6 +130,10 @@ impl Server {
         }
         if self.region() != Uuid::default() {
             self.announce(now);
+            // whoever told of the region is gone: others may know it, too
+            if self.members.founding.is_none() && self.joining.told_by.is_empty() {
+                self.say_hello(now);
+            }
             return Ok(());
         }
         self.joining.seen.retain(|_, seen| now.since(seen.at) < SEEN_FOR);
@@ -157,7 +161,8 @@ impl Server {
             None => self.config.info.clone(),
         };
         let servers = ids.into_iter().map(|id| (id, info(id))).collect();
-        Some(Founding { region_id: self.ids.uuid(), at: self.clock.at(now), servers })
+        let (region_id, scheduler) = (self.ids.uuid(), self.config.scheduler);
+        Some(Founding { region_id, at: self.clock.at(now), servers, scheduler })
     }
 
     /// Durably, before anybody is told.

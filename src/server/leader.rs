@@ -22,13 +22,11 @@ use super::system_jobs::SystemJobs;
 use super::{eval_deletion, keys, reports};
 use model::id::{JobKey, NodeId, NodeSecret};
 use model::node::Node;
-use model::scheduling::SchedulerSettings;
 use model::time::Mono;
 use state::fault::Fault;
 use state::view::View;
 use std::sync::Arc;
 use wire::change::{AllocChange, Change, NodeChange};
-use wire::command::Command;
 use wire::request::{Refusal, WriteReply};
 use wire::rpc::{NodeReply, NodeRequest};
 
@@ -74,7 +72,6 @@ impl Leader {
             leader.drainer.follow(Some(node), node.info.id, cx);
         }
         keys::ask_for_signing_key(&view, cx)?;
-        configure_new_region(&view, cx)?;
         Ok(leader)
     }
 
@@ -261,15 +258,6 @@ impl Leader {
         let others = [self.evals.next_deadline(), self.nodes.next_deadline(), self.drainer.next_deadline()];
         writes.into_iter().filter(|_| space_free).chain(others).flatten().min()
     }
-}
-
-/// A new region's scheduler works as its first leader's configuration says.
-fn configure_new_region(view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
-    let settings = cx.config.scheduler;
-    if settings != SchedulerSettings::default() && view.scheduler_config()?.modify_index == 0 {
-        cx.propose(Command::ConfigureScheduler { settings, cas: Some(0) }, OnApply::Nothing);
-    }
-    Ok(())
 }
 
 /// The node as the state knows it, if the secret is its own; otherwise the asker has been told.

@@ -17,6 +17,7 @@ use model::plan::NodePlan;
 use model::pool::NodePoolSpec;
 use model::resources::Amount;
 use model::samples;
+use model::scheduling::SchedulerSettings;
 use model::submission::Submission;
 use model::task::{TaskPhase, TaskState};
 use model::time::Wall;
@@ -209,7 +210,7 @@ pub fn server_info(name: &str) -> ServerInfo {
 /// A region of these servers.
 pub fn founding(ids: &[u64]) -> Founding {
     let servers = ids.iter().map(|id| (*id, server_info(&format!("server-{id}")))).collect();
-    Founding { region_id: Uuid::from_random(5), at: AT, servers }
+    Founding { region_id: Uuid::from_random(5), at: AT, servers, scheduler: SchedulerSettings::default() }
 }
 
 /// Empty media for a store.

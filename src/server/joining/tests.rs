@@ -136,17 +136,25 @@ fn who_has_heard_of_a_region_begins_none() {
     let region = founding(&[1, 2]).region_id;
     let told = frame::with_region(region, &hello(Some(founding(&[1, 2])), &[]));
     meeting.turn(0, vec![Input::Frame { from: Peer::Server(1), bytes: told }]);
-    let empty = frame::with_region(Uuid::default(), &hello(None, &[5, 6]));
-    meeting.turn(0, vec![Input::Frame { from: Peer::Server(6), bytes: empty }]);
-    meeting.frames.clear();
-    meeting.run(Span::seconds(5));
-    assert_eq!(meeting.regions(), [Uuid::default()]);
     let asks = |(to, _, bytes): &(u64, u64, Vec<u8>)| {
         let (of, frame) = frame::split_region(bytes).unwrap();
         let body = frame::decode(frame).unwrap().body;
         *to == 1 && of == region && matches!(body, Body::ServerRequest(ServerRequest::Announce { id: 5, .. }))
     };
     assert!(meeting.frames.iter().any(asks), "it wants to be added");
+    let empty = frame::with_region(Uuid::default(), &hello(None, &[5, 6]));
+    meeting.turn(0, vec![Input::Frame { from: Peer::Server(6), bytes: empty }]);
+    meeting.run(Span::seconds(5));
+    assert_eq!(meeting.regions(), [Uuid::default()]);
+    meeting.turn(0, vec![Input::LinkDown { peer: 1 }]);
+    meeting.run(Span::seconds(2));
+    let greets = |(to, _, bytes): &(u64, u64, Vec<u8>)| {
+        let body = frame::decode(frame::split_region(bytes).unwrap().1).unwrap().body;
+        *to == 6 && matches!(body, Body::ServerRequest(ServerRequest::Hello(_)))
+    };
+    meeting.now = meeting.now.after(Span::seconds(1));
+    meeting.turn(0, vec![]);
+    assert!(meeting.frames.iter().any(greets), "others may know the region, too");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::super::fault::Fault;
 use super::super::tables::{self, Kind};
 use super::{ApplyTxn, Reply};
 use model::member::{Founding, ServerInfo, ServerMember, Suffrage};
+use model::scheduling::SchedulerSettings;
 use wire::change::Change;
 use wire::command::MemberChange;
 use wire::request::{Refusal, RefusalKind, WriteReply};
@@ -22,6 +23,9 @@ impl ApplyTxn<'_> {
         for (id, info) in &founding.servers {
             // nothing refuses it
             let _ = self.put_member(*id, info.clone(), Suffrage::Voter)?;
+        }
+        if founding.scheduler != SchedulerSettings::default() {
+            let _ = self.configure_scheduler(founding.scheduler, Some(0))?;
         }
         Ok(self.nothing())
     }
