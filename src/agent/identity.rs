@@ -6,10 +6,12 @@ use api::agent::{AgentInfo, Telemetry};
 use api::metrics::PrefixFilter;
 use model::claims::NodeOffers;
 use model::id::{NodeId, NodeSecret};
+use model::member::ServerInfo;
 use model::node::NodeInfo;
 use model::resources::Amount;
 use model::time::Wall;
 use std::path::Path;
+use wire::command::FEATURE_LEVEL;
 
 pub type NodeCredentials = (NodeId, NodeSecret);
 
@@ -39,6 +41,19 @@ pub fn agent_info(config: &Config, settings: &Settings, data_dir: &Path) -> Agen
         telemetry: telemetry(config),
         no_events: !config.server.event_broker,
         enable_debug: config.enable_debug,
+    }
+}
+
+/// What the other servers of the region are to know of this one.
+pub fn server_info(config: &Config) -> ServerInfo {
+    ServerInfo {
+        name: config.name.clone(),
+        region: config.region.clone(),
+        datacenter: config.datacenter.clone(),
+        http_addr: config.http.advertised(),
+        rpc_addr: config.advertised_rpc(),
+        version: VERSION.to_string(),
+        feature_level: FEATURE_LEVEL,
     }
 }
 

@@ -57,7 +57,6 @@ use wire::status::ServerStatus;
 use workers::SharedReservations;
 
 /// The raft id of a region's only server.
-const SERVER_ID: u64 = 1;
 /// How long after the tasks' own time to end the agent waits for them.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
@@ -163,6 +162,7 @@ impl Agent {
         let reservations = Arc::default();
         let mut threads =
             start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
+        let server_id = opened.id();
         let (to_self, to_node, served) = (server_inbox.clone(), client_inbox.clone(), service.clone());
         let channels = ServerChannels { to_self, to_node, workers, reservations, service: served };
         let server = ServerLoop::new(opened, channels);
@@ -174,7 +174,7 @@ impl Agent {
             keeper: keeper.clone(),
             report: service.client.clone(),
             dirs: AllocDirWorker::start(&executor, places, &client_inbox),
-            servers: [(SERVER_ID, service.agent.rpc_addr.clone())].into(),
+            servers: [(server_id, service.agent.rpc_addr.clone())].into(),
         };
         let client = ClientLoop::new(client, space, channels);
         threads.push(spawn_brain(Brain::Client, send_end, move || client.run(&to_client))?);

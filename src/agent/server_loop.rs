@@ -12,6 +12,7 @@ use super::workers::SharedReservations;
 use ::io::disk::{self, Disk};
 use ::io::{clock, entropy, host_stats, keys};
 use async_channel::{Receiver, Sender};
+use model::id::server_id;
 use model::key::Seed;
 use model::time::Mono;
 use server::effects::{Effect, Input, ScheduleTask};
@@ -38,7 +39,6 @@ pub struct ServerChannels {
 
 /// The brain on its disk.
 pub struct Opened {
-    config: Config,
     server: Server,
     space: DiskSpaceMonitor,
 }
@@ -46,8 +46,27 @@ pub struct Opened {
 impl Opened {
     /// `keep_reserve`: see `Disk::open`.
     pub fn open(path: &Path, config: Config, keep_reserve: bool) -> Result<Opened, String> {
-        let (server, space) = open_server(path, &config, keep_reserve)?;
-        Ok(Opened { config, server, space })
+        let named = |e: &dyn Display| format!("{}: {e}", path.display());
+        let state = Disk::open_slots(path, keep_reserve).map_err(|e| named(&e))?;
+        let (space, pending_create) = (DiskSpaceMonitor::new(state[0].reserve()), state[0].pending_create());
+        let log =
+            |name: &str| state[0].sibling(name).map(|file| Box::new(file) as WalFile).map_err(|e| named(&e));
+        let log = [log("log.0")?, log("log.1")?];
+        let dir = path.to_path_buf();
+        let free_bytes = Box::new(move || disk::free_bytes(&dir));
+        let new_server_id = server_id(entropy::u64().map_err(|e| named(&e))?);
+        let options = Options::on_machine(host_stats::memory_bytes(), new_server_id);
+        let (store, recovered) =
+            Store::open(StoreFiles { state, log, free_bytes }, options).map_err(|e| named(&e))?;
+        pending_create.complete().map_err(|e| named(&e))?;
+        let seed = entropy::u64().map_err(|e| named(&e))?;
+        let server = Server::new(config, store, recovered, seed).map_err(|e| named(&e))?;
+        Ok(Opened { server, space })
+    }
+
+    /// The server's raft id.
+    pub fn id(&self) -> u64 {
+        self.server.id()
     }
 
     pub fn reader(&self) -> Reader {
@@ -152,7 +171,7 @@ impl ServerLoop {
     fn execute_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send { to: Peer::Node(_), bytes } => {
-                let from = Peer::Server(self.opened.config.id);
+                let from = Peer::Server(self.opened.id());
                 inbox::send_or_drop(
                     &self.channels.to_node,
                     "a frame to the node",
@@ -203,26 +222,4 @@ impl ServerLoop {
 
 fn ended_by(fault: &Fault) -> String {
     format!("{fault}; the agent ends, to be started again on what the disk really holds; tasks go on")
-}
-
-fn open_server(
-    path: &Path,
-    config: &Config,
-    keep_reserve: bool,
-) -> Result<(Server, DiskSpaceMonitor), String> {
-    let named = |e: &dyn Display| format!("{}: {e}", path.display());
-    let state = Disk::open_slots(path, keep_reserve).map_err(|e| named(&e))?;
-    let (space, pending_create) = (DiskSpaceMonitor::new(state[0].reserve()), state[0].pending_create());
-    let log =
-        |name: &str| state[0].sibling(name).map(|file| Box::new(file) as WalFile).map_err(|e| named(&e));
-    let log = [log("log.0")?, log("log.1")?];
-    let dir = path.to_path_buf();
-    let free_bytes = Box::new(move || disk::free_bytes(&dir));
-    let options = Options::on_machine(host_stats::memory_bytes());
-    let (store, recovered) =
-        Store::open(StoreFiles { state, log, free_bytes }, options).map_err(|e| named(&e))?;
-    pending_create.complete().map_err(|e| named(&e))?;
-    let seed = entropy::u64().map_err(|e| named(&e))?;
-    let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;
-    Ok((server, space))
 }

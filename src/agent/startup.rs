@@ -5,11 +5,11 @@ use super::data_dir::DataDir;
 use super::disk_space::DiskSpaceMonitor;
 use super::identity;
 use super::server_loop::Opened;
-use super::{SERVER_ID, alloc_dir, supervisor};
+use super::{alloc_dir, supervisor};
 use ::io::{clock, entropy, zones};
 use client::{self, Client};
 use server::heartbeat::HeartbeatRules;
-use state::client_store::ClientStore;
+use state::client_store::{ClientStore, RecoveredAlloc};
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -20,8 +20,8 @@ const PARENT_CGROUP: &str = "drover";
 
 pub fn server_config(config: &Config) -> server::Config {
     server::Config {
-        id: SERVER_ID,
-        founders: vec![SERVER_ID],
+        bootstrap_expect: 1,
+        info: identity::server_info(config),
         heartbeats: HeartbeatRules {
             min_ttl: config.server.min_heartbeat_ttl,
             max_per_second: config.server.max_heartbeats_per_second,
@@ -49,17 +49,19 @@ pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, Strin
     thread::scope(|scope| {
         let server = scope.spawn(|| Opened::open(&dir.server_store(), server_config(config), !config.dev));
         let node = dir.identity()?;
-        let (client, space) = open_client(config, dir, node)?;
+        let (store, recovered, space) = open_client_store(config, dir)?;
         let opened = server.join().map_err(|_| "opening the server's store panicked")??;
+        let settings = client_config(config, node, opened.id(), &alloc_dir(config, dir.root()));
+        let seed = entropy::u64().map_err(|e| e.to_string())?;
+        let client = Client::new(settings, store, recovered, seed, clock::now());
         Ok(OpenedStores { opened, node, client, space })
     })
 }
 
-fn open_client(
+fn open_client_store(
     config: &Config,
     dir: &DataDir,
-    node: identity::NodeCredentials,
-) -> Result<(Client, DiskSpaceMonitor), String> {
+) -> Result<(ClientStore, Vec<RecoveredAlloc>, DiskSpaceMonitor), String> {
     let path = client_store(config, dir.root());
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let disk = ::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
@@ -67,9 +69,7 @@ fn open_client(
     let second = disk.sibling("log.1").map_err(|e| named(&e))?;
     let (store, recovered) = ClientStore::open([Box::new(disk), Box::new(second)]).map_err(|e| named(&e))?;
     pending_create.complete().map_err(|e| named(&e))?;
-    let settings = client_config(config, node, &alloc_dir(config, dir.root()));
-    let seed = entropy::u64().map_err(|e| named(&e))?;
-    Ok((Client::new(settings, store, recovered, seed, clock::now()), space))
+    Ok((store, recovered, space))
 }
 
 /// Where the client's own state lies: the first of its two files.
@@ -81,11 +81,12 @@ pub fn client_store(config: &Config, data_dir: &Path) -> PathBuf {
 pub fn client_config(
     config: &Config,
     node: identity::NodeCredentials,
+    server: u64,
     alloc_dir: &Path,
 ) -> client::config::Config {
     let mut settings = client::config::Config::new(node.0, node.1, alloc_dir.display().to_string());
     settings.region.clone_from(&config.region);
-    settings.servers = vec![SERVER_ID];
+    settings.servers = vec![server];
     settings.max_kill_timeout = config.client.max_kill_timeout;
     settings.max_ended = config.client.gc_max_allocs as usize;
     settings.remote_exec = config.client.remote_exec;

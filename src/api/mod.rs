@@ -34,6 +34,7 @@ use events::Subscription;
 use host::HostRequest;
 use metrics::MetricsReport;
 use model::cron::Zones;
+use model::member::ServerMember;
 use model::time::Mono;
 use monitor::MonitorRequest;
 use presentation::{Form, Presentation};
@@ -43,9 +44,10 @@ use routes::job::plan::JobPlanResponder;
 use routes::job::{self, dispatch, versions};
 use routes::why::WhyResponder;
 use routes::{Handler, Namespaces, RouteKind};
-use routes::{alloc, deployment, eval, namespace, node, scheduler_config};
+use routes::{alloc, deployment, eval, namespace, node, operator, scheduler_config};
 use state::store::Reader;
 use state::view::View;
+use std::sync::Arc;
 use watch::WatchKey;
 use wire::client_rpc::ClientRequest;
 use wire::http::{Method, Request};
@@ -153,6 +155,11 @@ enum WriteKind {
     Deregistered,
     /// An empty answer.
     Written,
+    /// `from`: who led. `servers`: of the region.
+    LeadershipTransferred {
+        from: Option<u64>,
+        servers: Arc<Vec<ServerMember>>,
+    },
     SchedulerConfigured {
         warnings: String,
     },
@@ -179,6 +186,9 @@ impl WriteResponder {
                 WriteKind::Registered { warnings } => job::registered(&done, warnings, self.pretty),
                 WriteKind::Deregistered => job::deregistered(&done, self.pretty),
                 WriteKind::Written => namespace::written(&done),
+                WriteKind::LeadershipTransferred { from, servers } => {
+                    operator::transferred(&done, from, &servers, self.pretty)
+                }
                 WriteKind::SchedulerConfigured { warnings } => {
                     scheduler_config::configured(&done, warnings, self.pretty)
                 }

@@ -132,7 +132,7 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
         ("job", 1, "Usage: drover job <command>"),
         ("license get", 1, "not supported yet: license"),
         ("plan -bogus", 255, "-bogus"),
-        ("operator raft transfer-leadership", 1, "not supported yet: operator"),
+        ("operator raft migrate-backend", 1, "not supported yet: operator"),
     ] {
         match prepared(line) {
             Err(EarlyEnd::Wrong(text, found)) => {

@@ -50,6 +50,11 @@ impl fmt::Debug for Uuid {
     }
 }
 
+/// A server's raft id of 64 random bits: not zero, and below 2^53, so that every JSON tool keeps it as it is.
+pub fn server_id(random: u64) -> u64 {
+    (random >> 11).max(1)
+}
+
 /// The text was not a full UUID (36 characters, hex and dashes in their places).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAUuid(pub String);

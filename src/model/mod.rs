@@ -21,6 +21,7 @@ pub mod id;
 pub mod job;
 pub mod job_summary;
 pub mod key;
+pub mod member;
 pub mod namespace;
 pub mod node;
 pub mod periodic;

@@ -179,6 +179,14 @@ impl Node {
         }
     }
 
+    /// The voter that lacks least of the log, and of those the lowest; one that was not heard of lately comes last. `None`: no other
+    /// voter is there, or this replica does not lead.
+    pub fn successor(&self) -> Option<u64> {
+        let progress = |id: &u64| self.raw.raft.prs().get(*id).map(|p| (p.recent_active, p.matched));
+        let others = self.members.voters.iter().copied().filter(|id| *id != self.id() && self.is_leader());
+        others.max_by_key(|id| (progress(id), std::cmp::Reverse(*id)))
+    }
+
     /// Asks `to` to take over. Proposals are refused meanwhile; after an election timeout it is given up.
     pub fn transfer_leader(&mut self, to: u64) -> Result<(), TransferRefused> {
         self.assert_no_step_is_out();

@@ -82,6 +82,9 @@ impl Leader {
             WriteRequest::EvaluateJob { job, force_reschedule } => {
                 evaluate_job(token, job, force_reschedule, view, cx)?
             }
+            WriteRequest::RemoveServer { .. } | WriteRequest::TransferLeadership { .. } => {
+                unreachable!("the server carries these out, and no part of its leader")
+            }
             WriteRequest::EvaluateNode { node } => self.evaluate_node(token, node, view, cx)?,
             WriteRequest::UpdateNode { node, request } => self.change_node(token, node, request, view, cx)?,
             WriteRequest::StepDeployment { deployment, step } => {

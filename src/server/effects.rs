@@ -36,6 +36,10 @@ pub enum Input {
         serving: u64,
         response: Option<ForwardedResponse>,
     },
+    /// There is a connection to a server of which nothing is known.
+    LinkUp {
+        peer: u64,
+    },
     /// The connection to a server is gone: what was under way on it will not be answered.
     LinkDown {
         peer: u64,

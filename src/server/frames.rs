@@ -4,23 +4,35 @@
 //! Refuses to know: what requests mean. What cannot be read, or is not for its sender to say, is dropped with a log line.
 
 use super::Server;
+use super::effects::Effect;
 use super::pending::Asker;
-use model::id::NodeId;
+use model::id::{NodeId, Uuid};
 use model::time::Mono;
 use state::fault::Fault;
 use wire::frame::{self, Body, Frame};
 use wire::rpc::{NodeReply, NodeRequest, Peer};
 use wire::server_rpc::{RemoteDecision, ServerReply, ServerRequest};
+use wire::snapshot::SnapshotMessage;
 
 impl Server {
     pub(super) fn frame(&mut self, from: Peer, bytes: &[u8], now: Mono) -> Result<(), Fault> {
-        let Frame { request, body } = match frame::decode(bytes) {
-            Ok(frame) => frame,
+        let read = match from {
+            Peer::Node(_) => frame::decode(bytes).map(|frame| (Uuid::default(), frame)),
+            Peer::Server(_) => frame::split_region(bytes)
+                .and_then(|(region, bytes)| frame::decode(bytes).map(|frame| (region, frame))),
+        };
+        let (region, Frame { request, body }) = match read {
+            Ok(read) => read,
             Err(error) => {
                 tracing::warn!(%from, %error, "dropped a frame");
                 return Ok(());
             }
         };
+        if let Peer::Server(server) = from
+            && !self.may_say(server, region, request, &body, now)
+        {
+            return Ok(());
+        }
         match (from, body) {
             (Peer::Node(node), Body::Request(asked)) => return self.asked_by_node(node, request, asked, now),
             (Peer::Server(_), Body::Raft(message)) => self.replica.receive(from, &message, now),
@@ -35,6 +47,59 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Servers of one region speak to each other; one that has none yet says hello and announces itself, and is told of one.
+    fn may_say(&mut self, server: u64, region: Uuid, request: u64, body: &Body, now: Mono) -> bool {
+        let (own, none) = (self.region(), Uuid::default());
+        let meets =
+            matches!(body, Body::ServerRequest(ServerRequest::Hello(_) | ServerRequest::Announce { .. }));
+        if region != own && region != none && own != none {
+            tracing::warn!(
+                server,
+                "dropped a frame of region {region}: this server belongs to region {own}; stop the servers of one of \
+                 them, and start them with empty data directories"
+            );
+            return false;
+        }
+        if (region != own || own == none) && !meets {
+            tracing::debug!(
+                server,
+                kind = body.kind(),
+                "dropped a frame that comes before a region is known"
+            );
+            return false;
+        }
+        let is_member = self.replica.raft().members().contains(server);
+        if !is_member && self.members.is_removed(server) {
+            let is_reply = matches!(body, Body::ServerReply(_));
+            if !is_reply {
+                self.tell_removed(server, request, now);
+            }
+            return false;
+        }
+        // a server that the region has removed listens to nobody but users
+        !self.joining.is_removed || matches!(body, Body::ServerReply(_))
+    }
+
+    /// What goes to other servers says of which region this one is.
+    pub(super) fn say_region(&self, effects: &mut [Effect]) {
+        for effect in effects {
+            if let Effect::Send { to: Peer::Server(_), bytes } = effect {
+                *bytes = frame::with_region(self.region(), bytes);
+            }
+        }
+    }
+
+    /// What another server says of a snapshot.
+    pub(super) fn snapshot(&mut self, from: u64, message: SnapshotMessage, now: Mono) -> Result<(), Fault> {
+        if let SnapshotMessage::Offer(offer) = &message
+            && (offer.region_id != self.region() || self.joining.is_removed)
+        {
+            tracing::warn!(from, "dropped a snapshot of region {}", offer.region_id);
+            return Ok(());
+        }
+        self.replica.receive_snapshot(from, message, now, self.space_free)
     }
 
     fn asked_by_node(
@@ -89,6 +154,8 @@ impl Server {
                     Ok(())
                 });
             }
+            ServerRequest::Hello(said) => return self.hello(server, *said, now),
+            ServerRequest::Announce { id, info } => self.announced(server, id, *info, now),
             ServerRequest::Clock { wall } => self.clock_told(server, wall, now),
             ServerRequest::Planned(said) => {
                 let RemoteDecision { eval, token, result, is_split } = *said;
@@ -107,6 +174,13 @@ impl Server {
             }
             ServerReply::Deliver { tasks } => {
                 self.with_follower_workers(now, |all, _| all.delivered(server, number, tasks, now));
+            }
+            ServerReply::Removed => {
+                self.removed();
+                // whatever it was asked, it did nothing
+                self.with_forwarding(now, |all, cx| {
+                    all.answered(server, number, ServerReply::NotLeader, cx);
+                });
             }
             reply => self.with_forwarding(now, |all, cx| all.answered(server, number, reply, cx)),
         }

@@ -10,6 +10,7 @@ use super::deployments::DeploymentWatcher;
 use super::drainer::Drainer;
 use super::evals::Evals;
 use super::garbage::Collector;
+use super::membership::Membership;
 use super::metrics::Counter;
 use super::nodes::{self, Nodes};
 use super::pending::{Asker, OnApply, with_evals};
@@ -21,13 +22,11 @@ use super::system_jobs::SystemJobs;
 use super::{eval_deletion, keys, reports};
 use model::id::{JobKey, NodeId, NodeSecret};
 use model::node::Node;
-use model::scheduling::SchedulerSettings;
 use model::time::Mono;
 use state::fault::Fault;
 use state::view::View;
 use std::sync::Arc;
 use wire::change::{AllocChange, Change, NodeChange};
-use wire::command::Command;
 use wire::request::{Refusal, WriteReply};
 use wire::rpc::{NodeReply, NodeRequest};
 
@@ -43,6 +42,7 @@ pub struct Leader {
     pub drainer: Drainer,
     pub collector: Collector,
     pub periodic: PeriodicDispatcher,
+    pub membership: Membership,
 }
 
 impl Leader {
@@ -63,6 +63,7 @@ impl Leader {
             drainer: Drainer::default(),
             collector: Collector::new(cx.config.garbage, cx.now),
             periodic: PeriodicDispatcher::default(),
+            membership: Membership::new(cx.now),
         };
         for key in view.system_and_periodic_jobs()? {
             leader.follow_job(&key, &view, cx)?;
@@ -71,9 +72,6 @@ impl Leader {
             leader.drainer.follow(Some(node), node.info.id, cx);
         }
         keys::ask_for_signing_key(&view, cx)?;
-        if view.region_id()?.is_none() {
-            create_region(cx);
-        }
         Ok(leader)
     }
 
@@ -209,6 +207,7 @@ impl Leader {
                 Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
                 Change::EvalDeleted(eval) => self.evals.forget(eval),
                 Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
+                Change::Member { .. } => self.membership.follow(cx.now),
                 Change::Namespace | Change::NodePool => {}
             }
         }
@@ -254,20 +253,11 @@ impl Leader {
             self.deployments.next_deadline(),
             self.collector.next_deadline(),
             self.periodic.next_deadline(clock),
+            self.membership.next_deadline(),
         ];
         let others = [self.evals.next_deadline(), self.nodes.next_deadline(), self.drainer.next_deadline()];
         writes.into_iter().filter(|_| space_free).chain(others).flatten().min()
     }
-}
-
-/// A new region's scheduler works as this server's configuration says.
-fn create_region(cx: &mut Context<'_>) {
-    let settings = cx.config.scheduler;
-    if settings != SchedulerSettings::default() {
-        cx.propose(Command::ConfigureScheduler { settings, cas: Some(0) }, OnApply::Nothing);
-    }
-    let (region_id, at) = (cx.ids.uuid(), cx.at);
-    cx.propose(Command::Init { region_id, at }, OnApply::Nothing);
 }
 
 /// The node as the state knows it, if the secret is its own; otherwise the asker has been told.

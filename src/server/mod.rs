@@ -26,9 +26,12 @@ mod ids;
 #[cfg(any(test, feature = "testing"))]
 mod inspection;
 pub mod job_plan;
+mod joining;
 mod keys;
 mod leader;
 mod leadership;
+mod members;
+mod membership;
 mod metrics;
 mod nodes;
 mod outbox;
@@ -47,6 +50,7 @@ mod submit;
 mod system_jobs;
 #[cfg(test)]
 mod testing;
+mod turn;
 mod watches;
 pub mod why;
 pub mod worker;
@@ -58,26 +62,31 @@ use effects::{Effect, Input};
 use forwarding::Forwarding;
 use heartbeat::HeartbeatRules;
 use ids::Ids;
+use joining::Joining;
 use leader::Leader;
-use metrics::{Metrics, Timed};
+use members::MemberList;
+use membership::Handover;
+use metrics::Metrics;
 use model::cron::Zones;
 use model::garbage::GarbageRules;
+use model::member::ServerInfo;
 use model::scheduling::SchedulerSettings;
-use model::time::{Mono, Now};
+use model::time::Mono;
 use outbox::{Outbox, Proposal};
 use peer_clocks::PeerClocks;
 use pending::{MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
 use reads::Reads;
-use replica::{Applied, PreparedStep, Replica, StepOutcome};
+use replica::{Applied, Replica, StepOutcome};
 use reservations::ReservationChange;
 use state::fault::Fault;
-use state::store::{Reader, Recovered, Store};
+use state::store::{Recovered, Store};
 use wire::change::Change;
 use wire::command::Command;
 use wire::event::Events;
-use wire::frame::{self, Body, Frame};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
-use wire::rpc::{NodeReply, Peer};
+use wire::rpc::NodeReply;
+
+pub use turn::{PreparedTurn, Turn};
 
 const NO_LEADER: &str = "No cluster leader";
 const UNKNOWN: &str = "the leader changed before the write was committed: read the state before trying again";
@@ -85,11 +94,10 @@ const REPLACED: &str = "the leader changed before the write was committed, and i
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This server's raft id.
-    pub id: u64,
-    /// The servers that begin the region together, by id: where this server is one of them and its disk is empty, they are
-    /// the first members. Others wait to be added.
-    pub founders: Vec<u64>,
+    /// How many servers with empty disks begin a region together. 1: this one alone; 0: it waits for a region.
+    pub bootstrap_expect: u32,
+    /// What the others are to know of this server.
+    pub info: ServerInfo,
     pub heartbeats: HeartbeatRules,
     /// Evaluations that are scheduled at the same time.
     pub workers: usize,
@@ -106,6 +114,9 @@ pub struct Config {
 pub struct Server {
     config: Config,
     replica: Replica,
+    members: MemberList,
+    joining: Joining,
+    handover: Option<Handover>,
     /// Leads, and has applied everything from before.
     leader: Option<Leader>,
     pending: PendingEntries,
@@ -123,38 +134,19 @@ pub struct Server {
     restored: bool,
 }
 
-/// A turn that waits for its commit.
-pub struct PreparedTurn {
-    /// To be sent before the commit: a leader's appends, which the others can write to their disks meanwhile.
-    pub early: Vec<Effect>,
-    step: Option<PreparedStep>,
-    had_inputs: bool,
-    now: Mono,
-}
-
-/// What a turn led to. All of it may be shown and sent: it rests on nothing that is not durable.
-#[derive(Debug, Default)]
-pub struct Turn {
-    pub effects: Vec<Effect>,
-    /// What it means to the reservations of scheduler workers; to be applied before the effects.
-    pub reservations: Vec<ReservationChange>,
-    /// What moved in the state, for those who wait for it; in log order.
-    pub changes: Vec<Change>,
-    /// The same for those who stream it, with the objects.
-    pub events: Vec<Events>,
-    /// Before that, a snapshot has taken the state's place: anything may have changed, and nobody can say what.
-    pub restored: bool,
-}
-
 impl Server {
     /// Opens a server on what its disk holds. `seed` decides ids and jitter.
     pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Fault> {
-        let raft = raft::Config { id: config.id, seed };
-        let replica = Replica::open(raft, &config.founders, store, recovered)?;
+        let raft = raft::Config { id: recovered.server_id, seed };
+        let joining = Joining::new(recovered.is_empty());
+        let replica = Replica::open(raft, store, recovered)?;
         let mut clock = WallClock::default();
         clock.follow(replica.last_stamp(), None);
-        Ok(Server {
+        let mut server = Server {
             replica,
+            members: MemberList::default(),
+            joining,
+            handover: None,
             leader: None,
             pending: PendingEntries::default(),
             reads: Reads::default(),
@@ -170,54 +162,9 @@ impl Server {
             events: vec![],
             restored: false,
             config,
-        })
-    }
-
-    /// A turn's first half: takes the inputs, and prepares what is to be made durable. On a fault, in this half or in the other
-    /// one, nothing of the turn has happened to anyone but other servers' logs; the server and its store are to be dropped, and
-    /// opened by another process.
-    pub fn prepare(&mut self, now: Now, inputs: Vec<Input>) -> Result<PreparedTurn, Fault> {
-        self.metrics.begin_turn(now.mono);
-        self.clock.set(now);
-        self.replica.tick(now.mono);
-        let had_inputs = !inputs.is_empty();
-        self.with_leader(now.mono, Leader::expire)?;
-        self.with_forwarding(now.mono, Forwarding::expire);
-        for input in inputs {
-            self.input(input, now.mono)?;
-        }
-        self.with_leader(now.mono, Leader::advance)?;
-        self.step_down_if_deposed(now.mono);
-        self.flush(now.mono);
-        let mut step = self.replica.prepare(now.mono, self.space_free)?;
-        let early = step.as_mut().map(|step| std::mem::take(&mut step.early)).unwrap_or_default();
-        let early = early.into_iter().map(raft_message).collect();
-        Ok(PreparedTurn { early, step, had_inputs, now: now.mono })
-    }
-
-    /// The other half: at most one durable commit, and all that follows from it.
-    pub fn commit(&mut self, prepared: PreparedTurn) -> Result<Turn, Fault> {
-        let PreparedTurn { step, had_inputs, now, .. } = prepared;
-        let worked = had_inputs || step.is_some();
-        if let Some(step) = step {
-            let outcome = self.replica.commit(step)?;
-            self.metrics.done(Timed::DispatchLog);
-            self.follow(outcome, now)?;
-        }
-        self.abandon_if_deposed(now);
-        self.with_leader(now, Leader::hand_out)?;
-        if self.replica.has_peers() {
-            self.work_for_leader(now);
-            self.tell_clock(now);
-        }
-        self.propose_all(now);
-        self.send_snapshot_messages();
-        let (replica, leader) = (&self.replica, self.leader.as_ref());
-        self.metrics.publish(worked, now, |m| status::add_gauges(m, replica, leader));
-        let (effects, reservations) = self.outbox.take_effects();
-        let (changes, events) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.events));
-        let restored = std::mem::take(&mut self.restored);
-        Ok(Turn { effects, reservations, changes, events, restored })
+        };
+        server.members_changed(Mono::default())?;
+        Ok(server)
     }
 
     /// The leader's parts, if this server leads, and what they are given.
@@ -260,7 +207,9 @@ impl Server {
             Input::Served { serving, response } => {
                 self.with_forwarding(now, |all, cx| all.served(serving, response, cx));
             }
+            Input::LinkUp { peer } => self.link_up(peer),
             Input::LinkDown { peer } => {
+                self.joining.link_down(peer);
                 self.with_forwarding(now, |all, cx| all.link_down(peer, cx));
                 return self.with_leader(now, |leader, cx| {
                     leader.link_down(peer, cx);
@@ -272,9 +221,7 @@ impl Server {
                 return self.with_leader(now, |_, cx| keys::signing_key_made(seed, public, cx));
             }
             Input::Space { free } => self.space_free = free,
-            Input::Snapshot { from, message } => {
-                return self.replica.receive_snapshot(from, message, now, self.space_free);
-            }
+            Input::Snapshot { from, message } => return self.snapshot(from, message, now),
         }
         Ok(())
     }
@@ -286,7 +233,11 @@ impl Server {
         match (leader, refusal) {
             (None, _) => cx.refuse(token, RefusalKind::Unavailable, NO_LEADER),
             (_, Some(refusal)) => cx.reply(token, Err(refusal)),
-            (Some(leader), None) => return leader.request(token, action, &mut cx),
+            (Some(leader), None) => match action {
+                WriteRequest::RemoveServer { id } => self.remove_server(token, id, now),
+                WriteRequest::TransferLeadership { to } => self.transfer_leadership(token, to, now),
+                action => return leader.request(token, action, &mut cx),
+            },
         }
         Ok(())
     }
@@ -312,7 +263,7 @@ impl Server {
 
     /// Who leads instead of this server.
     fn other_leader(&self) -> Option<u64> {
-        self.replica.raft().leader().filter(|&id| id != self.replica.raft().id())
+        self.replica.raft().leader().filter(|&id| id != self.id() && !self.joining.is_removed)
     }
 
     /// What is proposed goes into the log, and with it what was deferred.
@@ -362,12 +313,13 @@ impl Server {
     }
 
     fn follow(&mut self, step: StepOutcome, now: Mono) -> Result<(), Fault> {
-        step.messages.into_iter().for_each(|message| self.outbox.effect(raft_message(message)));
+        step.messages.into_iter().for_each(|message| self.outbox.effect(turn::raft_message(message)));
         // before what the next leader's entries did is followed
         self.step_down_if_deposed(now);
         if step.restored {
             assert!(self.leader.is_none(), "a leader installs no snapshot");
             self.restored = true;
+            self.members_changed(now)?;
         }
         let applied = !step.applied.is_empty();
         let reads = step.reads;
@@ -407,6 +359,9 @@ impl Server {
         }
         if let Some(then) = settled.own {
             self.entry_applied(then, outcome.reply, now)?;
+        }
+        if outcome.changes.iter().any(|change| matches!(change, Change::Member { .. })) {
+            self.members_changed(now)?;
         }
         self.with_leader(now, |leader, cx| leader.follow(&outcome.changes, index, cx))?;
         outcome.events.iter().for_each(applied_log::log_events);
@@ -464,18 +419,11 @@ impl Server {
             self.replica.next_snapshot_deadline(),
             self.outbox.next_deadline(),
             self.metrics.next_deadline(),
+            self.joining.next_deadline(),
+            self.handover.as_ref().map(|handover| handover.deadline),
         ];
         deadlines.into_iter().flatten().min()
     }
-
-    pub fn reader(&self) -> Reader {
-        self.replica.reader().clone()
-    }
-}
-
-fn raft_message(out: raft::Outbound) -> Effect {
-    let frame = Frame { request: 0, body: Body::Raft(out.message) };
-    Effect::Send { to: Peer::Server(out.to), bytes: frame::encode(&frame) }
 }
 
 fn unavailable(message: &str) -> Refusal {

@@ -5,6 +5,7 @@
 
 use super::NO_LEADER;
 use super::snapshots::{Parts, Snapshots};
+use model::member::Founding;
 use model::time::{Mono, Span, Wall};
 use state::apply::{ApplyResult, Committed};
 use state::fault::Fault;
@@ -40,6 +41,8 @@ pub struct Replica {
     /// When the leader that this replica follows was last heard of.
     last_contact: Option<Mono>,
     snapshots: Snapshots,
+    config: raft::Config,
+    is_retired: bool,
 }
 
 /// What one durable step led to.
@@ -85,26 +88,14 @@ impl UnpersistedStep {
 }
 
 impl Replica {
-    /// On an empty disk the founders begin the region, whoever else waits for a member that adds it.
-    pub fn open(
-        config: raft::Config,
-        founders: &[u64],
-        mut store: Store,
-        recovered: Recovered,
-    ) -> Result<Replica, Fault> {
-        let is_empty = recovered == Recovered::default();
-        let saved = if is_empty && founders.contains(&config.id) {
-            let founding = raft::Snapshot::founding(founders.iter().copied());
-            store.found(&founding.members.encode())?;
-            raft::Saved::from_snapshot(&founding)
-        } else {
-            raft::Saved {
-                entries: recovered.entries,
-                hard_state: recovered.hard_state,
-                conf_state: recovered.conf_state,
-                truncated: recovered.truncated,
-                applied: recovered.applied,
-            }
+    /// On an empty disk it has no members: it waits for a region.
+    pub fn open(config: raft::Config, store: Store, recovered: Recovered) -> Result<Replica, Fault> {
+        let saved = raft::Saved {
+            entries: recovered.entries,
+            hard_state: recovered.hard_state,
+            conf_state: recovered.conf_state,
+            truncated: recovered.truncated,
+            applied: recovered.applied,
         };
         let compacted = saved.truncated.map_or(0, |(index, _)| index);
         let snapshots = Snapshots::new(config.seed);
@@ -119,13 +110,31 @@ impl Replica {
             last_applied_term: 0,
             last_contact: None,
             snapshots,
+            config,
+            is_retired: false,
         })
+    }
+
+    /// A region begins, and this replica, which was never part of any, with it.
+    pub fn found(&mut self, founding: &Founding) -> Result<(), Fault> {
+        let snapshot = raft::Snapshot::founding(founding.ids());
+        self.store.found(founding, &snapshot.members.encode())?;
+        let saved = raft::Saved::from_snapshot(&snapshot);
+        self.raft = raft::Node::open(self.config, saved).map_err(|e| Fault::corrupt(e.to_string()))?;
+        self.compacted = snapshot.index;
+        Ok(())
+    }
+
+    /// The group does without this replica: it never campaigns again.
+    pub fn retire(&mut self) {
+        self.is_retired = true;
     }
 
     /// Time passes for the group. Ticks that were missed do not all come at once: a replica that was paused has heard
     /// from nobody meanwhile, and is not to start an election before others had time to speak.
     pub fn tick(&mut self, now: Mono) {
-        if !self.has_peers() {
+        // a leader goes on until the others have deposed it
+        if !self.has_peers() || (self.is_retired && !self.raft.is_leader()) {
             self.next_tick = None;
             return;
         }
@@ -169,6 +178,20 @@ impl Replica {
         Ok((index, self.raft.term()))
     }
 
+    /// The same of an entry that changes the group's members and carries `command`.
+    pub fn propose_change(
+        &mut self,
+        change: raft::Change,
+        command: &Command,
+    ) -> Result<(u64, u64), raft::ChangeRefused> {
+        let index = self.raft.propose_change(change, record::encode(command))?;
+        Ok((index, self.raft.term()))
+    }
+
+    pub fn transfer_leader(&mut self, to: u64) -> Result<(), raft::TransferRefused> {
+        self.raft.transfer_leader(to)
+    }
+
     /// It leads, in that term.
     pub fn leads(&self, term: u64) -> bool {
         self.raft.is_leader() && self.raft.term() == term
@@ -178,11 +201,6 @@ impl Replica {
     pub fn last_stamp(&self) -> Option<Wall> {
         let newest = self.raft.newest_proposals().take(STAMPS_LOOKED_FOR);
         newest.filter_map(|data| record::decode::<Command>(data).ok()?.at()).next()
-    }
-
-    /// Asks that server to lead instead of this one.
-    pub fn transfer_leader(&mut self, to: u64) -> Result<(), raft::TransferRefused> {
-        self.raft.transfer_leader(to)
     }
 
     /// A raft message from a peer; what is refused is dropped, as if it had been lost on the way.

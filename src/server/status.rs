@@ -5,10 +5,20 @@ use super::Server;
 use super::leader::Leader;
 use super::replica::Replica;
 use model::job::JobType;
+use state::store::Reader;
 use wire::metrics::MetricsSnapshot;
 use wire::status::{LogStatus, ServerStatus};
 
 impl Server {
+    /// Its raft id.
+    pub fn id(&self) -> u64 {
+        self.replica.raft().id()
+    }
+
+    pub fn reader(&self) -> Reader {
+        self.replica.reader().clone()
+    }
+
     pub fn status(&self) -> ServerStatus {
         let raft = self.replica.raft();
         ServerStatus {
@@ -19,6 +29,10 @@ impl Server {
             log: log_status(raft),
             ready: self.leader.is_some(),
             voters: raft.voters(),
+            learners: raft.members().learners.clone(),
+            members: self.members.present.clone(),
+            is_removed: self.joining.is_removed,
+            region_id: self.region(),
             has_peers: self.replica.has_peers(),
             last_contact: self.replica.last_contact(),
             broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),

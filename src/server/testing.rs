@@ -19,7 +19,9 @@ use state::store::{Options, Store};
 use state::view::View;
 use std::cell::RefCell;
 use wire::command::Command;
+use wire::frame;
 use wire::request::{Refusal, WriteReply, WriteRequest};
+use wire::rpc::Peer;
 
 const TOKEN: u64 = 7;
 
@@ -54,8 +56,8 @@ impl Alone {
         let heartbeats = HeartbeatRules::default();
         let garbage = Default::default();
         let mut config = Config {
-            id: 1,
-            founders: vec![1],
+            bootstrap_expect: 1,
+            info: state::samples::server_info("alone"),
             heartbeats,
             workers: 1,
             ready_per_worker: 2,
@@ -79,9 +81,25 @@ impl Alone {
 
     pub fn turn(&mut self, inputs: Vec<Input>) -> Turn {
         self.now = self.now.after(Span::millis(100));
-        let turn = self.server.turn(Now { mono: self.now, wall: Some(self.wall) }, inputs);
+        let inputs = inputs.into_iter().map(|input| self.of_this_region(input)).collect();
+        let mut turn = self.server.turn(Now { mono: self.now, wall: Some(self.wall) }, inputs);
+        for effect in &mut turn.effects {
+            if let Effect::Send { to: Peer::Server(_), bytes } = effect {
+                *bytes = frame::split_region(bytes).unwrap().1.to_vec();
+            }
+        }
         self.reservations.get_mut().apply(&turn.reservations);
         turn
+    }
+
+    /// What other servers say, they say as members of its region.
+    fn of_this_region(&self, input: Input) -> Input {
+        match input {
+            Input::Frame { from: from @ Peer::Server(_), bytes } => {
+                Input::Frame { from, bytes: frame::with_region(self.server.region(), &bytes) }
+            }
+            other => other,
+        }
     }
 
     pub fn leader(&mut self) -> &mut Leader {

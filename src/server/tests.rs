@@ -7,7 +7,8 @@ use model::id::EvalId;
 use model::time::Span;
 use state::samples::{info, namespace, node_id, spec};
 use std::collections::BTreeSet;
-use wire::rpc::NodeRequest;
+use wire::frame::{self, Body, Frame};
+use wire::rpc::{NodeRequest, Peer};
 use wire::server_rpc::{ServerReply, ServerRequest};
 
 const TOKEN: u64 = 40;

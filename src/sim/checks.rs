@@ -56,6 +56,7 @@ impl World {
         if region.digests.insert(index, digest).is_some_and(|known| known != digest) {
             return Err(format!("index {index} was applied twice, to different states"));
         }
+        self.check_members(at, &view)?;
         let is_new_life = !std::mem::replace(&mut self.regions[at].is_tracked, true);
         if index > self.regions[at.region].tracked_index {
             self.track_state(at, &view, changes, is_new_life)?;

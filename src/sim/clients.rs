@@ -33,6 +33,8 @@ enum Question {
         least: u64,
         stale: bool,
     },
+    /// An operator's. Whatever is answered is well.
+    Operation,
 }
 
 pub struct Clients {
@@ -50,6 +52,8 @@ pub struct Clients {
     pub reads: u64,
     pub stale_reads: u64,
     pub unknown: u64,
+    /// The answers to operators.
+    pub operations: Vec<u16>,
 }
 
 impl Clients {
@@ -66,6 +70,7 @@ impl Clients {
             reads: 0,
             stale_reads: 0,
             unknown: 0,
+            operations: vec![],
         }
     }
 
@@ -144,6 +149,13 @@ impl World {
         self.clients.questions.insert(id, Question::Read { job, least, stale });
     }
 
+    /// An operator asks that server.
+    pub fn operator_calls(&mut self, at: ServerAt, method: Method, path: &str, query: &str) {
+        let id = self.call(at, request(method, path.into(), query, vec![]));
+        self.note(|_| format!("operator {id} {path} {query} at {at}"));
+        self.clients.questions.insert(id, Question::Operation);
+    }
+
     pub fn client_answered(&mut self, id: u64, outcome: Outcome) -> Result<(), String> {
         let Some(question) = self.clients.questions.remove(&id) else {
             return Err(format!("call {id} was answered twice, or never made"));
@@ -155,6 +167,10 @@ impl World {
         match (question, outcome) {
             (_, Outcome::Unknown) => {
                 self.clients.unknown += 1;
+                Ok(())
+            }
+            (Question::Operation, Outcome::Answered(response)) => {
+                self.clients.operations.push(response.status);
                 Ok(())
             }
             (Question::Write { job, value }, Outcome::Answered(response)) if response.status == 200 => {

@@ -64,7 +64,7 @@ fn servers_elect_one_leader_and_apply_the_same() {
         assert_eq!(leaders(&world), [leader], "nobody else is elected while it lives");
         let told = |at: ServerAt| world.regions[at].brain.as_ref().and_then(|s| s.status().leader);
         let all: Vec<_> = world.regions.servers().into_iter().map(told).collect();
-        assert!(all.iter().all(|of| *of == Some(leader.id())), "{all:?}");
+        assert!(all.iter().all(|of| *of == Some(world.regions[leader].id())), "{all:?}");
         settle(&mut world);
     }
 }

@@ -8,6 +8,7 @@
 mod child_jobs;
 mod claims;
 mod drains;
+mod members;
 mod node_requests;
 mod operating;
 mod preemption;
@@ -21,6 +22,7 @@ mod variants;
 use claims::claims;
 use drains::{draining, node_commands};
 use keeper::journal::{JournalEntry, Process};
+use members::members;
 use model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
 use model::eval::{EvalStatus, Evaluation};
 use model::id::{DeploymentId, EvalId, RunId, Uuid};
@@ -43,8 +45,8 @@ use state::client_store::{
     AllocRecord, ClientLogHead, HealthResult, Retention, RowBatch, RunRecord, TaskRecord, WantedRestart,
 };
 use state::samples::{
-    AT, Region, alloc, alloc_id, eval, eval_id, info, key, log_batch, namespace, node_id, place, register,
-    report, spec, submit,
+    AT, Region, alloc, alloc_id, eval, eval_id, founding, info, key, log_batch, namespace, node_id, place,
+    register, report, spec, submit,
 };
 use std::collections::BTreeMap;
 use wire::command::Command;
@@ -188,7 +190,7 @@ fn signing_key() -> SigningKey {
 }
 
 fn commands(s: &mut Samples) {
-    s.add("init", &Command::Init { region_id: uuid(1), at: AT });
+    s.add("init", &Command::Init(Box::new(founding(&[7, 300]))));
     s.add("register job", &register(spec("web", 2), Some(eval(1, "web"))));
     let eval_of_purge = Some(Box::new(eval(2, "web")));
     s.add("purge job", &Command::PurgeJob { job: key("web"), eval: eval_of_purge, at: AT });
@@ -392,6 +394,7 @@ fn samples() -> Samples {
     sessions(&mut s);
     servers(&mut s);
     snapshots(&mut s);
+    members(&mut s);
     s
 }
 
@@ -441,7 +444,7 @@ fn every_variant_of_every_record_has_its_bytes() {
 #[test]
 fn rows_lie_where_they_always_lay() {
     let mut region = Region::default();
-    region.run(&Command::Init { region_id: uuid(1), at: AT });
+    region.run(&Command::Init(Box::new(founding(&[7, 300]))));
     let node = region.ready_node(1);
     region.run(&register(spec("web", 1), Some(eval(1, "web"))));
     let nodes = place(vec![alloc(1, &region.job("web"), node, eval_id(1))]);

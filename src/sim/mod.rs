@@ -27,6 +27,8 @@ mod job_specs;
 mod keeper_host;
 mod launches;
 mod ledger;
+mod member_checks;
+mod membership;
 mod network;
 mod node_host;
 mod operators;

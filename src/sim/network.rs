@@ -127,9 +127,16 @@ impl World {
         }
     }
 
-    pub fn link_down(&mut self, server: ServerAt, peer: ServerAt) -> Result<(), String> {
-        self.server_input(server, server::effects::Input::LinkDown { peer: peer.id() });
-        Ok(())
+    /// A server that starts and the others that are up find each other.
+    pub fn connect_server(&mut self, at: ServerAt) {
+        for other in self.regions.servers_of(at.region).into_iter().filter(|other| *other != at) {
+            if self.regions[other].is_up() {
+                for (server, peer) in [(at, other), (other, at)] {
+                    let found = self.delay(Span::millis(60), Span::millis(50));
+                    self.after(found, Event::LinkUp { server, peer: self.regions[peer].id() });
+                }
+            }
+        }
     }
 
     pub fn frame_arrives(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) {

@@ -6,9 +6,9 @@ use super::disk::{SimDisk, SimFile};
 use super::faults::Kind;
 use super::keeper_host::Stalled;
 use super::output::Output;
-use super::place::{Daemon, Machine, NodeAt, ServerAt};
+use super::place::{Daemon, Machine, NodeAt};
 use super::processes::{FIRST_PID, Process};
-use super::server_host::MAX_FAILED_OPENS;
+use super::server_host::{MAX_FAILED_OPENS, ServerHost};
 use super::world::{Event, World};
 use ::keeper::brain::Keeper;
 use ::keeper::effects as keeper;
@@ -209,7 +209,7 @@ impl NodeHost {
 impl World {
     pub fn start_agent(&mut self, n: NodeAt) -> Result<(), String> {
         let now = self.regions[n].clock.at(self.now);
-        let servers = self.regions.servers_of(n.region).into_iter().map(ServerAt::id).collect();
+        let servers = self.regions[n.region].servers.iter().map(ServerHost::id).collect();
         let host = &mut self.regions[n];
         host.agent_life += 1;
         let (store, recovered) = match ClientStore::open_with(host.disk.media().log, host.segment_bytes) {

@@ -29,19 +29,10 @@ pub enum Daemon {
     Keeper(NodeAt),
 }
 
-/// Servers of one region have consecutive ids, and each id is of one region.
-const IDS_PER_REGION: u64 = 1000;
-
 impl ServerAt {
-    /// As servers and nodes name it in frames.
-    pub fn id(self) -> u64 {
-        self.region as u64 * IDS_PER_REGION + self.server as u64 + 1
-    }
-
-    pub fn of_id(id: u64) -> Option<ServerAt> {
-        let number = id.checked_sub(1)?;
-        let (region, server) = (number / IDS_PER_REGION, number % IDS_PER_REGION);
-        Some(ServerAt { region: usize::try_from(region).ok()?, server: usize::try_from(server).ok()? })
+    /// Another one for each machine, for what it draws.
+    pub fn number(self) -> u64 {
+        self.region as u64 * 1000 + self.server as u64
     }
 }
 
@@ -82,12 +73,4 @@ impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-#[test]
-fn a_server_is_found_by_its_id() {
-    for at in [ServerAt { region: 0, server: 0 }, ServerAt { region: 2, server: 4 }] {
-        assert_eq!(ServerAt::of_id(at.id()), Some(at));
-    }
-    assert_eq!((ServerAt { region: 0, server: 0 }.id(), ServerAt::of_id(0)), (1, None));
 }

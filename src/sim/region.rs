@@ -8,7 +8,7 @@ use super::place::{Machine, NodeAt, ServerAt};
 use super::rollouts::DeploymentStatuses;
 use super::server_host::ServerHost;
 use super::tracked::TrackedState;
-use model::id::AllocId;
+use model::id::{AllocId, Uuid};
 use model::random::Stream;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
@@ -32,6 +32,10 @@ pub struct Region {
     pub tracked: TrackedState,
     /// That index.
     pub tracked_index: u64,
+    /// Who it is, once any server has a state.
+    pub id: Option<Uuid>,
+    /// Who has led in each term, by raft id.
+    pub leaders: BTreeMap<u64, u64>,
 }
 
 /// All regions; a machine is found by where it is.
@@ -40,9 +44,9 @@ pub struct Regions(Vec<Region>);
 impl Region {
     fn new(number: usize, seed: u64, servers: usize, nodes: usize, draws: &mut Stream) -> Region {
         let all = (0..servers).map(|server| ServerAt { region: number, server });
-        let founders: Vec<u64> = all.clone().map(ServerAt::id).collect();
+        let expect = u32::try_from(servers).unwrap_or(u32::MAX);
         Region {
-            servers: all.map(|at| ServerHost::new(at, founders.clone(), seed)).collect(),
+            servers: all.map(|at| ServerHost::new(at, expect, seed)).collect(),
             nodes: (0..nodes)
                 .map(|node| NodeHost::new(NodeAt { region: number, node }, draws.next_u64()))
                 .collect(),
@@ -55,6 +59,8 @@ impl Region {
             deployment_statuses: DeploymentStatuses::new(),
             tracked: TrackedState::default(),
             tracked_index: 0,
+            id: None,
+            leaders: BTreeMap::new(),
         }
     }
 
@@ -104,9 +110,8 @@ impl Regions {
     pub fn machine(&self, peer: wire::rpc::Peer) -> Option<Machine> {
         match peer {
             wire::rpc::Peer::Server(id) => {
-                let at = ServerAt::of_id(id)?;
-                self.0.get(at.region)?.servers.get(at.server)?;
-                Some(Machine::Server(at))
+                let server = self.servers().into_iter().find(|at| self[*at].id() == id)?;
+                Some(Machine::Server(server))
             }
             wire::rpc::Peer::Node(id) => {
                 let node = self.nodes().into_iter().find(|n| self[*n].id() == id)?;
@@ -117,7 +122,7 @@ impl Regions {
 
     pub fn peer(&self, machine: Machine) -> wire::rpc::Peer {
         match machine {
-            Machine::Server(at) => wire::rpc::Peer::Server(at.id()),
+            Machine::Server(at) => wire::rpc::Peer::Server(self[at].id()),
             Machine::Node(at) => wire::rpc::Peer::Node(self[at].id()),
         }
     }

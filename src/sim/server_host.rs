@@ -7,8 +7,11 @@ use super::garbage::RULES;
 use super::place::{Daemon, Machine, ServerAt};
 use super::world::{Event, World};
 use model::garbage::GarbageRules;
+use model::id::server_id;
 use model::key::Seed;
+use model::member::ServerInfo;
 use model::plan::Decision;
+use model::random::Stream;
 use model::time::{Mono, Span};
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
@@ -19,6 +22,7 @@ use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use wire::command::FEATURE_LEVEL;
 
 /// A store that does not open so often in a row is lost.
 pub const MAX_FAILED_OPENS: u32 = 4;
@@ -32,8 +36,10 @@ const SEGMENT_BYTES: u64 = 48 << 10;
 
 pub struct ServerHost {
     at: ServerAt,
-    /// The servers that begin the region, by id.
-    founders: Vec<u64>,
+    /// How many servers begin the region.
+    pub expect: u32,
+    /// Which disk it has had.
+    disks: u64,
     pub disk: SimDisk,
     pub options: Options,
     pub garbage: GarbageRules,
@@ -62,13 +68,15 @@ pub struct ServerHost {
 }
 
 impl ServerHost {
-    pub fn new(at: ServerAt, founders: Vec<u64>, seed: u64) -> Self {
-        let seed = seed.wrapping_add((at.id() - 1) << 32);
+    pub fn new(at: ServerAt, expect: u32, seed: u64) -> Self {
+        let seed = seed.wrapping_add(at.number() << 32);
         ServerHost {
             at,
-            founders,
+            expect,
+            disks: 0,
             disk: SimDisk::new(seed ^ 0x5e1),
             options: Options {
+                new_server_id: id_of_disk(seed, 0),
                 cache_bytes: CACHE_BYTES,
                 segment_bytes: SEGMENT_BYTES,
                 unsaved_rows: UNSAVED_ROWS,
@@ -92,6 +100,11 @@ impl ServerHost {
             full: false,
             told_full: false,
         }
+    }
+
+    /// The raft id of whoever starts on this disk.
+    pub fn id(&self) -> u64 {
+        self.options.new_server_id
     }
 
     pub fn is_up(&self) -> bool {
@@ -137,10 +150,31 @@ impl ServerHost {
         Ok(())
     }
 
+    /// An empty disk takes the place of this one, and with it another server this one's.
+    pub fn replace_disk(&mut self) {
+        self.disks += 1;
+        self.disk = SimDisk::new(self.seed ^ 0x5e1 ^ self.disks);
+        self.options.new_server_id = id_of_disk(self.seed, self.disks);
+        (self.applied, self.failed_opens) = (0, 0);
+    }
+
+    fn info(&self) -> ServerInfo {
+        let name = format!("server-{}-{}", self.at.region, self.at.server);
+        ServerInfo {
+            http_addr: format!("{name}:4646"),
+            rpc_addr: format!("{name}:4647"),
+            name,
+            region: "global".into(),
+            datacenter: "dc1".into(),
+            version: "0.1.0".into(),
+            feature_level: FEATURE_LEVEL,
+        }
+    }
+
     fn config(&self) -> Config {
         Config {
-            id: self.at.id(),
-            founders: self.founders.clone(),
+            bootstrap_expect: self.expect,
+            info: self.info(),
             heartbeats: HeartbeatRules::default(),
             workers: 2,
             ready_per_worker: 0,
@@ -150,6 +184,10 @@ impl ServerHost {
             zones: super::launches::zone,
         }
     }
+}
+
+fn id_of_disk(seed: u64, disks: u64) -> u64 {
+    server_id(Stream::new(seed.wrapping_add(disks), 108).next_u64())
 }
 
 impl World {
@@ -163,6 +201,9 @@ impl World {
             Err(e) => return self.server_does_not_open(at, &e.to_string()),
         };
         host.failed_opens = 0;
+        if recovered.server_id != host.id() {
+            return Err(format!("the disk of {at} is server {}'s", recovered.server_id));
+        }
         let mut known = std::mem::take(&mut self.regions[at.region].entries);
         let kept = self.regions[at].log_keeps_its_promise(&recovered, &mut known);
         self.regions[at.region].entries = known;
@@ -187,6 +228,7 @@ impl World {
         host.turn_at = None;
         self.note(|w| format!("{at}  starts, life {}", w.regions[at].lives));
         self.wake_server(at, Span(1));
+        self.connect_server(at);
         Ok(())
     }
 
@@ -218,7 +260,7 @@ impl World {
         self.dispatchers.lose_all(at);
         for server in self.regions.servers_of(at.region).into_iter().filter(|server| *server != at) {
             let found = self.delay(Span::millis(1), Span::millis(50));
-            self.after(found, Event::LinkDown { server, peer: at });
+            self.after(found, Event::LinkDown { server, peer: self.regions[at].id() });
         }
         self.after(back_after, Event::Start(Daemon::Server(at)));
         self.lose_calls(at);

@@ -83,7 +83,8 @@ impl World {
             return Err(format!("{from} speaks of snapshots to {to}"));
         };
         let message = record::decode(bytes).map_err(|e| format!("{from} sent what cannot be read: {e}"))?;
-        self.server_input(to, Input::Snapshot { from: from.id(), message });
+        let from = self.regions[from].id();
+        self.server_input(to, Input::Snapshot { from, message });
         Ok(())
     }
 }

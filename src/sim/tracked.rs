@@ -43,7 +43,11 @@ impl TrackedState {
                 put(&mut self.deployments, d.id, view.deployment(d.id)?.map(Arc::new));
             }
             Change::Job { job } => put(&mut self.jobs, job.clone(), view.job(job)?),
-            Change::Node(_) | Change::Namespace | Change::NodePool | Change::Scheduler => {}
+            Change::Node(_)
+            | Change::Namespace
+            | Change::NodePool
+            | Change::Scheduler
+            | Change::Member { .. } => {}
         }
         Ok(())
     }

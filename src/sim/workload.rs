@@ -356,6 +356,8 @@ fn describe(action: &WriteRequest) -> String {
         | WriteRequest::RevertJob { .. }
         | WriteRequest::SetStability { .. }
         | WriteRequest::EvaluateNode { .. }
+        | WriteRequest::RemoveServer { .. }
+        | WriteRequest::TransferLeadership { .. }
         | WriteRequest::UpdateNode { .. }
         | WriteRequest::CollectGarbage
         | WriteRequest::ScaleJob(_)

@@ -20,7 +20,7 @@ use super::workload::Workload;
 use model::id::{AllocId, EvalId, RunId};
 use model::random::Stream;
 use model::time::{Mono, Span, Wall};
-use server::effects::ScheduleTask;
+use server::effects::{Input, ScheduleTask};
 use std::collections::BTreeMap;
 use wire::request::{Refusal, WriteReply};
 
@@ -114,10 +114,15 @@ pub enum Event {
     Settle {
         last: bool,
     },
-    /// A server finds that its connection to another one is gone.
+    /// A server finds that it has a connection to another one.
+    LinkUp {
+        server: ServerAt,
+        peer: u64,
+    },
+    /// And that it is gone.
     LinkDown {
         server: ServerAt,
-        peer: ServerAt,
+        peer: u64,
     },
     /// A user of HTTP asks something.
     ClientAsks,
@@ -301,7 +306,14 @@ impl World {
                 self.settle_deployments(last);
                 Ok(())
             }
-            Event::LinkDown { server, peer } => self.link_down(server, peer),
+            Event::LinkUp { server, peer } => {
+                self.server_input(server, Input::LinkUp { peer });
+                Ok(())
+            }
+            Event::LinkDown { server, peer } => {
+                self.server_input(server, Input::LinkDown { peer });
+                Ok(())
+            }
             Event::ClientAsks => self.client_asks(),
             Event::Call { id } => self.go_on(id),
             Event::Answer { server, token, result } => self.answered(server, token, result),

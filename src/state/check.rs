@@ -3,6 +3,7 @@
 //!
 //! Refuses to know how rows came to be: it computes everything anew, from the rows that nothing else can tell.
 
+mod members;
 mod scaling;
 
 use super::digest;
@@ -11,6 +12,7 @@ use super::fault::Fault;
 use super::left_children;
 use super::tables::{self, CreationKey, JobRow, Kind, NodeInfoRow, NodeRow, Part};
 use super::view::View;
+pub use members::members_are;
 use model::alloc::{Allocation, ClientStatus};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
@@ -18,6 +20,7 @@ use model::id::{JobKey, NodeId};
 use model::job::{JobSpec, JobStatus, JobType};
 use model::job_summary::Children;
 use model::key::SigningKey;
+use model::member::{Founding, ServerMember};
 use model::namespace::Namespace;
 use model::node::computed_class;
 use model::pool::{NodePool, is_built_in};
@@ -40,6 +43,7 @@ pub fn consistent(view: &View) -> Result<(), String> {
     all.deployments()?;
     all.nodes()?;
     all.scaling()?;
+    all.members()?;
     all.fleet(view)
 }
 
@@ -70,6 +74,7 @@ struct AllRows {
     policies: BTreeMap<Vec<u8>, ScalingPolicy>,
     /// Whose groups they are.
     scaled: BTreeSet<(JobKey, Vec<u8>)>,
+    members: Vec<ServerMember>,
     indexes: Bytes,
 }
 
@@ -95,6 +100,7 @@ impl AllRows {
             nodes: BTreeMap::new(),
             policies: BTreeMap::new(),
             scaled: BTreeSet::new(),
+            members: Vec::new(),
             indexes: Bytes::new(),
         };
         let mut digest = 0u64;
@@ -113,7 +119,8 @@ impl AllRows {
         let (kind, rest) = key.split_first().ok_or("a row has an empty key")?;
         let node = || tables::id_at_end(key).map(NodeId).map_err(fault_text);
         match *kind {
-            k if k == Kind::Region as u8 => row::<tables::Region>(value).map(drop)?,
+            k if k == Kind::Region as u8 => row::<Founding>(value).map(drop)?,
+            k if k == Kind::Member as u8 => self.add_member(rest, row(value)?)?,
             k if k == Kind::SigningKey as u8 => row::<SigningKey>(value).map(drop)?,
             k if k == Kind::OfJob as u8 => {
                 let (job, rest) = tables::split_job(rest).ok_or("a job's key is damaged")?;

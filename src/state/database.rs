@@ -7,10 +7,10 @@ use super::checksummed;
 use super::fault::Fault;
 use super::log_batch::Installation;
 use super::options::Options;
-use super::tables::{self, Applied, FORMAT, Kind, META, Region, STATE, StoredMembers};
+use super::tables::{self, Applied, FORMAT, Kind, META, STATE, StoredMembers};
 use super::view;
 use model::alloc::Allocation;
-use model::id::{NodeId, Uuid};
+use model::id::NodeId;
 use redb::{Database, ReadableDatabase, StorageBackend, TableError, WriteTransaction};
 use scheduler::fleet::Fleet;
 use std::io;
@@ -67,7 +67,6 @@ pub(super) struct Book {
     pub applied: Applied,
     pub members: Option<Vec<u8>>,
     pub installed: Option<Installation>,
-    pub region_id: Option<Uuid>,
 }
 
 pub(super) fn open(slot: &Slot, options: Options) -> Result<Database, redb::DatabaseError> {
@@ -125,12 +124,10 @@ pub(super) fn book(database: &Database) -> Result<Book, Fault> {
     let transaction = database.begin_read()?;
     let meta = transaction.open_table(META)?;
     let members: Option<StoredMembers> = tables::get(&meta, tables::META_MEMBERS)?;
-    let region: Option<Region> = tables::get(&transaction.open_table(STATE)?, &Kind::Region.key(&[]))?;
     Ok(Book {
         applied: tables::get(&meta, tables::META_APPLIED)?.unwrap_or_default(),
         members: members.map(|m| m.conf_state),
         installed: tables::get(&meta, tables::META_INSTALLED)?,
-        region_id: region.map(|r| r.id),
     })
 }
 

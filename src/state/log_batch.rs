@@ -28,6 +28,8 @@ pub struct LogBatch {
     /// The file that holds the state from here on: of an installation, and of a segment's first batch. Before the first of
     /// them, it is 0.
     pub slot: Option<u8>,
+    /// Whose log it is: of a segment's first batch. An id is never without its log.
+    pub server_id: Option<u64>,
 }
 
 /// What the state began with in a file that a snapshot was written to.
@@ -79,10 +81,18 @@ pub struct Replay {
     /// The newest, if the log still tells of one.
     pub install: Option<Installation>,
     pub slot: u8,
+    pub server_id: Option<u64>,
     compactions: Vec<(u64, u64)>,
 }
 
 impl Replay {
+    /// A log that was begun with this batch.
+    pub fn of_new(head: LogBatch) -> Replay {
+        let mut replay = Replay::default();
+        replay.add(head);
+        replay
+    }
+
     pub fn add(&mut self, batch: LogBatch) {
         if batch.install.is_some() {
             self.entries.clear();
@@ -90,6 +100,7 @@ impl Replay {
             self.install = batch.install;
         }
         self.slot = batch.slot.unwrap_or(self.slot);
+        self.server_id = batch.server_id.or(self.server_id);
         if let Some(from) = batch.replaced_from() {
             let kept = self.entries.partition_point(|(index, _)| *index < from);
             self.entries.truncate(kept);
@@ -102,7 +113,7 @@ impl Replay {
 
     /// Nothing was ever written but the first batch of the first segment.
     pub fn is_new(&self) -> bool {
-        let Replay { entries, hard_state, conf_state, install, slot, compactions } = self;
+        let Replay { entries, hard_state, conf_state, install, slot, server_id: _, compactions } = self;
         let nothing = entries.is_empty() && hard_state.is_none() && conf_state.is_none();
         nothing && install.is_none() && *slot == 0 && compactions.is_empty()
     }

@@ -22,6 +22,7 @@ pub mod garbage;
 pub mod job_headers;
 mod left_children;
 pub mod log_batch;
+mod members;
 mod options;
 mod scaling;
 pub mod snapshot;

@@ -2,6 +2,8 @@
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// Whose store it is, if it is a new one: a server's raft id.
+    pub new_server_id: u64,
     /// What the database may keep in memory of its file.
     pub cache_bytes: usize,
     /// A segment of the log that holds more is full. What a crash leaves to be applied again is at most about twice as
@@ -18,6 +20,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
+            new_server_id: 1,
             cache_bytes: 1 << 20,
             segment_bytes: 1 << 20,
             unsaved_rows: 2048,
@@ -29,8 +32,8 @@ impl Default for Options {
 
 impl Options {
     /// A 256th of the machine's memory for the cache, from 1 MiB to 32: it is filled by what is stored, not by what is spared.
-    pub fn on_machine(memory_bytes: u64) -> Options {
+    pub fn on_machine(memory_bytes: u64, new_server_id: u64) -> Options {
         let cache_bytes = (memory_bytes / 256).clamp(1 << 20, 32 << 20) as usize;
-        Options { cache_bytes, ..Options::default() }
+        Options { new_server_id, cache_bytes, ..Options::default() }
     }
 }

@@ -8,20 +8,22 @@ use super::view::View;
 use model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
 use model::claims::NodeOffers;
 use model::eval::{Evaluation, Trigger};
-use model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
+use model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret, Uuid};
 use model::job::{Job, JobSpec, JobType, TaskGroup};
+use model::member::{Founding, ServerInfo};
 use model::namespace::NamespaceSpec;
 use model::node::{DriverInfo, NodeInfo, NodeStatus};
 use model::plan::NodePlan;
 use model::pool::NodePoolSpec;
 use model::resources::Amount;
 use model::samples;
+use model::scheduling::SchedulerSettings;
 use model::submission::Submission;
 use model::task::{TaskPhase, TaskState};
 use model::time::Wall;
 use redb::backends::InMemoryBackend;
 use std::collections::BTreeMap;
-use wire::command::{AllocUpdate, Command, RegisterJobCommand};
+use wire::command::{AllocUpdate, Command, MemberChange, RegisterJobCommand};
 use wire::record;
 
 pub const AT: Wall = Wall(1_700_000_000_000_000_000);
@@ -189,7 +191,26 @@ pub fn log_batch() -> LogBatch {
         compact_to: Some((6, 1)),
         install: Some(Installation { index: 6, term: 1, digest: 9 }),
         slot: Some(1),
+        server_id: Some(300),
     }
+}
+
+pub fn server_info(name: &str) -> ServerInfo {
+    ServerInfo {
+        name: name.into(),
+        region: "global".into(),
+        datacenter: "dc1".into(),
+        http_addr: "10.0.0.1:4646".into(),
+        rpc_addr: "10.0.0.1:4647".into(),
+        version: "0.1.0".into(),
+        feature_level: 1,
+    }
+}
+
+/// A region of these servers.
+pub fn founding(ids: &[u64]) -> Founding {
+    let servers = ids.iter().map(|id| (*id, server_info(&format!("server-{id}")))).collect();
+    Founding { region_id: Uuid::from_random(5), at: AT, servers, scheduler: SchedulerSettings::default() }
 }
 
 /// Empty media for a store.
@@ -224,6 +245,16 @@ impl Region {
         let mut outcomes = self.store.apply(&[committed]).expect("applies");
         assert_eq!(outcomes.len(), 1);
         outcomes.remove(0)
+    }
+
+    /// An entry that changes raft's members, too.
+    pub fn change_member(&mut self, change: MemberChange) -> ApplyResult {
+        let index = self.store.applied() + 1;
+        let bytes = record::encode(&Command::ChangeMember(Box::new(change)));
+        let batch = LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() };
+        self.store.append(&batch).expect("appends");
+        let committed = Committed { index, command: Some(&bytes), conf_state: Some(&[1]) };
+        self.store.apply(&[committed]).expect("applies").remove(0)
     }
 
     pub fn view(&self) -> View {

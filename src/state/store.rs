@@ -6,6 +6,7 @@
 //! fleet of one index; of the two slots that may hold the database, the log says which one counts. After a fault the store
 //! is to be dropped and opened again.
 
+mod founding;
 mod installation;
 
 use super::apply::{self, ApplyResult, Applying, Committed, FleetEdit};
@@ -16,7 +17,6 @@ use super::tables::{Applied, FORMAT, STATE};
 use super::view::View;
 use super::wal::{Wal, WalContents, WalFile, WalFound};
 use installation::{Incoming, Retired};
-use model::id::Uuid;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend};
 use scheduler::fleet::{Fleet, FleetSnapshot};
 use std::fmt;
@@ -30,9 +30,6 @@ pub use installation::NotInstalled;
 /// Turns that change more rows by themselves than are to be put off are saved this many at a time: saving is to stay the
 /// smaller part of the work.
 const LARGE_BATCHES_PER_SAVE: usize = 4;
-
-/// Index and term of the snapshot that a region begins with.
-const FOUNDED: (u64, u64) = (1, 1);
 
 /// How many bytes the disk still takes.
 pub type FreeBytes = Box<dyn Fn() -> io::Result<u64> + Send + Sync>;
@@ -48,6 +45,8 @@ pub struct StoreFiles<S> {
 /// What a store held when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
+    /// The raft id of the server whose store it is.
+    pub server_id: u64,
     /// The whole log, oldest first, without gaps.
     pub entries: Vec<(u64, Vec<u8>)>,
     pub hard_state: Option<Vec<u8>>,
@@ -56,7 +55,6 @@ pub struct Recovered {
     /// Index and term of the newest entry that was compacted away.
     pub truncated: Option<(u64, u64)>,
     pub applied: u64,
-    pub region_id: Option<Uuid>,
 }
 
 /// Proof that a batch is durable: only `Store::append` makes one.
@@ -83,6 +81,11 @@ pub enum OpenError {
 }
 
 impl Recovered {
+    /// Nothing was ever written but whose store it is.
+    pub fn is_empty(&self) -> bool {
+        *self == Recovered { server_id: self.server_id, ..Recovered::default() }
+    }
+
     /// The last index of the log; the compacted one's index when it is empty.
     pub fn last_index(&self) -> u64 {
         let compacted = self.truncated.map_or(0, |(index, _)| index);
@@ -181,10 +184,11 @@ impl Store {
             None => {
                 log.check_is_new()?;
                 // the log first: a database that says what it is has one
-                let log = Wal::create(media.log, 0, &record::encode(&LogBatch::default()));
-                let log = log.map_err(Fault::of_log)?;
+                let server_id = Some(options.new_server_id);
+                let head = LogBatch { server_id, ..LogBatch::default() };
+                let log = Wal::create(media.log, 0, &record::encode(&head)).map_err(Fault::of_log)?;
                 database::create(&database)?;
-                (log, Replay::default(), 0)
+                (log, Replay::of_new(head), 0)
             }
             Some(FORMAT) => log.resume(media.log)?,
             Some(found) => return Err(OpenError::Format { found, known: FORMAT }),
@@ -215,28 +219,6 @@ impl Store {
             last_index: recovered.last_index(),
         };
         Ok((store, recovered))
-    }
-
-    /// The region begins: nothing is applied but who its members are, which takes the place of entry 1 of term 1. Two syncs.
-    /// The cut goes to the log first: it counts only once the state has reached it.
-    pub fn found(&mut self, conf_state: &[u8]) -> Result<Receipt, Fault> {
-        if self.applied != Applied::default() || self.last_index != 0 {
-            return Err(Fault::corrupt("a region that has begun cannot be founded again"));
-        }
-        let (index, term) = FOUNDED;
-        let cut = LogBatch { compact_to: Some((index, term)), ..LogBatch::default() };
-        self.log.append(&record::encode(&cut)).map_err(Fault::of_log)?;
-        let applied = Applied { index, ..Applied::default() };
-        let transaction = self.database.begin_write()?;
-        database::write_applied(&transaction, applied, Some(conf_state))?;
-        let mut published = self.shared.published();
-        transaction.commit()?;
-        published.applied = applied;
-        drop(published);
-        self.applied = applied;
-        self.segment_head.compact_to = cut.compact_to;
-        self.last_index = index;
-        Ok(Receipt { last_index: index })
     }
 
     /// ONE sync, of the log alone; where that fills a segment, a durable commit of what is applied, and another one.
@@ -454,15 +436,16 @@ fn recover(book: Book, mut replay: Replay) -> Result<Recovered, Fault> {
             "state.{slot} does not hold the snapshot that was installed there"
         )));
     }
+    let server_id = replay.server_id.ok_or_else(|| Fault::corrupt("the log does not say whose it is"))?;
     let applied = book.applied.index;
     let truncated = replay.compact(applied)?;
     Ok(Recovered {
+        server_id,
         entries: replay.entries,
         hard_state: replay.hard_state,
         conf_state: book.members.or(replay.conf_state),
         truncated,
         applied,
-        region_id: book.region_id,
     })
 }
 
@@ -473,6 +456,7 @@ fn segment_head(recovered: &Recovered, slot: u8) -> LogBatch {
         conf_state: recovered.conf_state.clone(),
         compact_to: recovered.truncated,
         slot: Some(slot),
+        server_id: Some(recovered.server_id),
         ..LogBatch::default()
     }
 }

@@ -35,7 +35,7 @@ pub(super) const META_INSTALLED: &[u8] = b"installed";
 /// The kinds of rows. A key is the kind's byte and what the comment says; numbers are big endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// - to `Region`
+    /// - to `Founding`
     Region = 1,
     /// job, `Part` and what that adds: all that is small and belongs to one job, in one place
     OfJob = 2,
@@ -69,6 +69,8 @@ pub(super) enum Kind {
     NodePool = 16,
     /// id to `ScalingPolicy`
     ScalingPolicy = 17,
+    /// raft id to `ServerMember`
+    Member = 18,
 }
 
 impl Kind {
@@ -385,12 +387,6 @@ pub(super) struct NodeRow {
     pub last_drain: Option<LastDrain>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Region {
-    pub id: Uuid,
-    pub created: Wall,
-}
-
 /// How far this replica has applied the log, and what came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Applied {
@@ -413,7 +409,6 @@ wire::records! {
     JobRow = "job row" 1;
     NodeInfoRow = "node description" 1;
     NodeRow = "node row" 1;
-    Region = "region" 1;
 }
 
 pub(super) fn eval_key(place: CreationKey) -> Vec<u8> {
@@ -446,6 +441,10 @@ fn version_key(part: Part, job: &[u8], create_index: u64, version: u64) -> Vec<u
 
 pub(super) fn namespace_key(name: &str) -> Vec<u8> {
     Kind::Namespace.key(&[name.as_bytes()])
+}
+
+pub(super) fn member_key(id: u64) -> Vec<u8> {
+    Kind::Member.key(&[&id.to_be_bytes()])
 }
 
 pub(super) fn node_pool_key(name: &str) -> Vec<u8> {

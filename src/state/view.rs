@@ -5,9 +5,7 @@
 
 use super::dispatched_spec::{must_read_spec, read_spec};
 use super::fault::Fault;
-use super::tables::{
-    self, Applied, CreationKey, JobRow, Kind, NodeInfoRow, NodeRow, Part, Region, Rows, VersionRow,
-};
+use super::tables::{self, Applied, CreationKey, JobRow, Kind, NodeInfoRow, NodeRow, Part, Rows, VersionRow};
 use model::alloc::Allocation;
 use model::canonical::DEFAULT_NAMESPACE;
 use model::deployment::Deployment;
@@ -84,11 +82,6 @@ impl View {
     #[cfg(any(test, feature = "testing"))]
     pub fn digest(&self) -> u64 {
         self.applied.digest
-    }
-
-    pub fn region_id(&self) -> Result<Option<Uuid>, Fault> {
-        let region: Option<Region> = tables::get(&self.rows, &Kind::Region.key(&[]))?;
-        Ok(region.map(|r| r.id))
     }
 }
 

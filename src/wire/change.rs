@@ -24,6 +24,10 @@ pub enum Change {
     EvalDeleted(Box<Evaluation>),
     /// Created, updated, or deleted with its job.
     Deployment(DeploymentChange),
+    /// One of the region's servers.
+    Member {
+        id: u64,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

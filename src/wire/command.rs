@@ -7,9 +7,10 @@ use model::dispatch::DispatchRequest;
 use model::drain::Drain;
 use model::eval::Evaluation;
 use model::garbage::{Cutoffs, Garbage};
-use model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
+use model::id::{AllocId, DeploymentId, EvalId, NodeId};
 use model::job::JobSpec;
 use model::key::SigningKey;
+use model::member::{Founding, ServerInfo};
 use model::namespace::NamespaceSpec;
 use model::node::{NodeInfo, NodeStatus};
 use model::plan::NodePlan;
@@ -23,10 +24,13 @@ use model::{id::JobKey, node::NodeEvent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The commands that this build knows are of this level, or a lower one.
+pub const FEATURE_LEVEL: u32 = 1;
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// The first entry of a region: who it is.
-    Init { region_id: Uuid, at: Wall },
+    /// The first entry of a region: who it is, and who its first servers are. In no log, because all of them begin with it.
+    Init(Box<Founding>),
     /// A job and its evaluation in one entry. An unchanged spec makes no version; the evaluation is stored all the same.
     RegisterJob(Box<RegisterJobCommand>),
     /// A version with `stop` set. `no_shutdown_delay`: no end of an allocation that there is waits for anybody's `shutdown_delay`.
@@ -106,14 +110,15 @@ pub enum Command {
     ScaleJob(Box<ScaleJobCommand>),
     /// Sets or removes the tag of a version.
     TagVersion(Box<TagVersionCommand>),
+    /// One of the region's servers comes, votes from now on, goes, or is another than it was.
+    ChangeMember(Box<MemberChange>),
 }
 
 impl Command {
     /// When its proposer made it, as that one's clock had it.
     pub fn at(&self) -> Option<Wall> {
         match self {
-            Command::Init { at, .. }
-            | Command::StopJob { at, .. }
+            Command::StopJob { at, .. }
             | Command::PurgeJob { at, .. }
             | Command::RegisterNode { at, .. }
             | Command::UpdateNodeStatus { at, .. }
@@ -123,6 +128,7 @@ impl Command {
             | Command::UpdateTransitions { at, .. }
             | Command::UpdateNode { at, .. }
             | Command::AdvanceDrains { at, .. } => Some(*at),
+            Command::Init(founding) => Some(founding.at),
             Command::RegisterJob(order) => Some(order.at),
             Command::StepDeployment(order) => Some(order.at),
             Command::RevertJob(order) => Some(order.at),
@@ -131,7 +137,8 @@ impl Command {
             Command::DispatchJob(order) => Some(order.at),
             Command::ScaleJob(order) => Some(order.at),
             Command::TagVersion(order) => Some(order.at),
-            Command::UpsertNamespace { .. }
+            Command::ChangeMember(_)
+            | Command::UpsertNamespace { .. }
             | Command::DeleteNamespace { .. }
             | Command::AddSigningKey { .. }
             | Command::SetStability { .. }
@@ -178,7 +185,8 @@ impl Command {
                 Garbage::Allocs(_) | Garbage::Evals(_) | Garbage::Deployments(_) => "",
             },
             // they concern the region itself, and nothing that has events
-            Command::Init { .. }
+            Command::Init(_)
+            | Command::ChangeMember(_)
             | Command::AddSigningKey { .. }
             | Command::ConfigureScheduler { .. }
             | Command::DeleteEvals { .. }
@@ -334,6 +342,28 @@ pub struct TagVersionCommand {
     /// `None`: the name is taken back.
     pub description: Option<String>,
     pub at: Wall,
+}
+
+/// Append only. All but `Update` are in the entries that change raft's members, and follow what those do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberChange {
+    /// As a learner.
+    Add {
+        id: u64,
+        info: ServerInfo,
+    },
+    /// The learner votes.
+    Promote {
+        id: u64,
+    },
+    Remove {
+        id: u64,
+    },
+    /// What a member says of itself now.
+    Update {
+        id: u64,
+        info: ServerInfo,
+    },
 }
 
 /// The client's half of an allocation.

@@ -3,6 +3,7 @@
 use super::record::{self, DecodeError};
 use super::rpc::{NodeReply, NodeRequest};
 use super::server_rpc::{ServerReply, ServerRequest};
+use model::id::Uuid;
 
 const MAGIC: u8 = b'D';
 const PROTOCOL: u8 = 1;
@@ -40,6 +41,19 @@ impl Body {
             Body::ServerReply(_) => "server reply",
         }
     }
+}
+
+/// What servers say to each other begins with the region of whoever says it; all zero: it has none yet.
+const REGION_BYTES: usize = 16;
+
+pub fn with_region(region: Uuid, frame: &[u8]) -> Vec<u8> {
+    [region.as_bytes(), frame].concat()
+}
+
+/// The sender's region, and the frame.
+pub fn split_region(bytes: &[u8]) -> Result<(Uuid, &[u8]), DecodeError> {
+    let (region, frame) = bytes.split_first_chunk::<REGION_BYTES>().ok_or(DecodeError::Body("frame"))?;
+    Ok((Uuid::from_bytes(*region), frame))
 }
 
 pub fn encode(frame: &Frame) -> Vec<u8> {
@@ -87,6 +101,14 @@ pub fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frame_between_servers_says_whose_region_it_is_of() {
+        let bytes = encode(&Frame { request: 8, body: Body::ServerReply(ServerReply::NotLeader) });
+        let region = Uuid::from_random(7);
+        assert_eq!(split_region(&with_region(region, &bytes)), Ok((region, bytes.as_slice())));
+        assert!(split_region(&[0; REGION_BYTES - 1]).is_err());
+    }
 
     #[test]
     fn frames_round_trip_and_damage_is_an_error() {

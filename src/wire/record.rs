@@ -148,6 +148,8 @@ records! {
     model::scaling::ScalingPolicy = "scaling policy" 1;
     model::scaling::ScalingEvents = "scaling events" 1;
     super::snapshot::SnapshotMessage = "snapshot message" 1;
+    model::member::ServerMember = "server" 1;
+    model::member::Founding = "founding" 1;
 }
 
 #[cfg(test)]

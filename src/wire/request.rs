@@ -106,6 +106,14 @@ pub enum WriteRequest {
         node: NodeId,
         request: NodeUpdateRequest,
     },
+    /// A server of the region goes, for good.
+    RemoveServer {
+        id: u64,
+    },
+    /// Another server is to lead: that one, or whichever is fit.
+    TransferLeadership {
+        to: Option<u64>,
+    },
     /// A user changes a deployment.
     StepDeployment {
         deployment: DeploymentId,
@@ -151,6 +159,11 @@ pub enum WriteReply {
     Written {
         index: u64,
     },
+    /// Another server leads.
+    Transferred {
+        to: u64,
+        index: u64,
+    },
     /// `updated`: it was as the caller had seen it.
     SchedulerConfig {
         updated: bool,
@@ -189,7 +202,7 @@ impl WriteReply {
             WriteReply::Evals { index, .. } | WriteReply::Deployment { index, .. } => *index,
             WriteReply::Dispatched { index, .. } => *index,
             WriteReply::SchedulerConfig { index, .. } | WriteReply::Deleted { index, .. } => *index,
-            WriteReply::Tagged { index, .. } => *index,
+            WriteReply::Tagged { index, .. } | WriteReply::Transferred { index, .. } => *index,
         }
     }
 }

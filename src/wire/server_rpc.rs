@@ -6,6 +6,7 @@ use super::request::Refusal;
 use super::rpc::{NodeReply, NodeRequest};
 use model::eval::Evaluation;
 use model::id::{EvalId, EvalToken, NodeId};
+use model::member::{Founding, ServerInfo};
 use model::plan::Decision;
 use model::resources::Holding;
 use model::time::Wall;
@@ -23,8 +24,24 @@ pub enum ServerRequest {
     Dequeue { free: u32 },
     /// What a worker has decided, or why it has not.
     Planned(Box<RemoteDecision>),
+    /// Of a server that has no region yet; and the answer of one that has.
+    Hello(Box<Hello>),
+    /// What a server says of itself, so that the leader lists it so. One that follows passes it on.
+    Announce { id: u64, info: Box<ServerInfo> },
     /// What the sender's clock shows. Not answered.
     Clock { wall: Wall },
+}
+
+/// Who is there, while no region is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub info: ServerInfo,
+    /// How many servers shall begin a region; 0: not this one.
+    pub expect: u32,
+    /// The servers that have said the same, with the sender, ascending.
+    pub sees: Vec<u64>,
+    /// How the sender's region began, if it has one.
+    pub founding: Option<Founding>,
 }
 
 /// What a follower's scheduler worker has made of a task.
@@ -88,4 +105,6 @@ pub enum ServerReply {
     Deliver {
         tasks: Vec<RemoteTask>,
     },
+    /// The asker is no member any more, and never will be again under its id.
+    Removed,
 }

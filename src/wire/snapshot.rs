@@ -3,6 +3,7 @@
 //!
 //! Refuses to know: rows, and how the bytes of a chunk are made.
 
+use model::id::Uuid;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -37,6 +38,8 @@ pub struct SnapshotOffer {
     pub book: Vec<u8>,
     /// The size of the leader's file.
     pub bytes: u64,
+    /// Whose state it is.
+    pub region_id: Uuid,
 }
 
 /// Append only.

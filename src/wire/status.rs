@@ -2,6 +2,7 @@
 
 use super::metrics::MetricsSnapshot;
 use model::id::Uuid;
+use model::member::ServerMember;
 use model::time::Mono;
 use std::sync::Arc;
 
@@ -18,6 +19,12 @@ pub struct ServerStatus {
     pub region_id: Uuid,
     /// Raft ids of the voters.
     pub voters: Vec<u64>,
+    /// The region's servers as its state lists them, by raft id.
+    pub members: Arc<Vec<ServerMember>>,
+    /// Raft ids of those that get the log and do not vote.
+    pub learners: Vec<u64>,
+    /// This server is no member of its region any more, and takes no part.
+    pub is_removed: bool,
     /// Other servers are members of the region.
     pub has_peers: bool,
     /// When the leader was last heard of, where this server follows one.
@@ -30,6 +37,11 @@ pub struct ServerStatus {
 }
 
 impl ServerStatus {
+    /// The server that leads, as the state lists it.
+    pub fn leading_member(&self) -> Option<&ServerMember> {
+        self.members.iter().find(|member| Some(member.id) == self.leader)
+    }
+
     /// What this server has applied is all that there is: it leads, and no other server could have been elected meanwhile.
     pub fn is_sole_authority(&self) -> bool {
         self.ready && !self.has_peers

@@ -10,6 +10,7 @@ use crate::monitor::{MonitorLevel, MonitorRequest};
 use crate::response::Response;
 use crate::shape::agent::{AgentHealthShape, MembersShape, RoleHealth, SelfShape};
 use crate::{Call, RequestContext, RouteOutcome};
+use model::member::{ServerMember, Suffrage};
 
 pub fn own_self(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let shape = SelfShape::new(call.ctx.agent, call.ctx.status, call.ctx.client, (call.ctx.threads)());
@@ -80,14 +81,14 @@ pub fn only_this_agent(call: &Call<'_>) -> Result<(), Response> {
 
 /// The leader's RPC address; empty text when there is none.
 pub fn leader(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    let own = call.ctx.status.leader == Some(call.ctx.status.id);
-    let address = if own { call.ctx.agent.rpc_addr.as_str() } else { "" };
+    let address = call.ctx.status.leading_member().map_or("", |member| &member.info.rpc_addr);
     Ok(RouteOutcome::Respond(Response::json(&address, call.query.pretty)))
 }
 
 pub fn peers(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    let own = call.ctx.status.voters.contains(&call.ctx.status.id);
-    let peers: Vec<&str> = own.then_some(call.ctx.agent.rpc_addr.as_str()).into_iter().collect();
+    let votes = |member: &&ServerMember| member.suffrage == Suffrage::Voter;
+    let voters = call.ctx.status.members.iter().filter(votes);
+    let peers: Vec<&str> = voters.map(|member| member.info.rpc_addr.as_str()).collect();
     Ok(RouteOutcome::Respond(Response::json(&peers, call.query.pretty)))
 }
 

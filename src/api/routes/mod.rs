@@ -16,7 +16,7 @@ mod keyring;
 pub mod namespace;
 pub mod node;
 mod node_pool;
-mod operator;
+pub mod operator;
 mod pattern;
 mod scaling;
 pub mod scheduler_config;

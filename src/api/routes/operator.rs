@@ -3,13 +3,78 @@
 //! Refuses to know: what a server does; it is told as the published status has it.
 
 use crate::response::Response;
-use crate::shape::operator::{AutopilotShape, RaftShape};
+use crate::shape::operator::{AutopilotShape, RaftShape, TransferShape};
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder};
-use wire::request::WriteRequest;
+use model::member::ServerMember;
+use wire::request::{WriteReply, WriteRequest};
 
 pub fn raft_configuration(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    let shape = RaftShape::new(call.ctx.agent, call.ctx.status);
+    let shape = RaftShape::new(call.ctx.status);
     Ok(RouteOutcome::Respond(Response::json(&shape, call.query.pretty)))
+}
+
+/// The server of the region that a query names. `None`: it names none.
+fn named_server(call: &Call<'_>) -> Result<Option<u64>, Response> {
+    let said = |key: &str| call.query.text(key).filter(|text| !text.is_empty());
+    let members = &call.ctx.status.members;
+    match (said("id"), said("address")) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(Response::text(400, "Must specify only one of ?id or ?address")),
+        (Some(id), None) => {
+            let found = members.iter().find(|member| member.id.to_string() == id);
+            let absent = || Response::text(500, format!("id {id:?} was not found in the Raft configuration"));
+            Ok(Some(found.ok_or_else(absent)?.id))
+        }
+        (None, Some(address)) => {
+            let mut found = members.iter().filter(|member| member.info.rpc_addr == address);
+            match (found.next(), found.next()) {
+                (Some(member), None) => Ok(Some(member.id)),
+                (None, _) => {
+                    let why = format!("address {address:?} was not found in the Raft configuration");
+                    Err(Response::text(500, why))
+                }
+                (Some(_), Some(_)) => {
+                    let why = format!("several servers have address {address:?}: name one by its ?id");
+                    Err(Response::text(400, why))
+                }
+            }
+        }
+    }
+}
+
+pub fn remove_server(call: &Call<'_>) -> Result<RouteOutcome, Response> {
+    let Some(id) = named_server(call)? else {
+        let why = "Must specify either ?id with the server's ID or ?address with IP:port of peer to remove";
+        return Err(Response::text(400, why));
+    };
+    let answer = WriteResponder { kind: WriteKind::Written, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::RemoveServer { id }, answer))
+}
+
+/// To the server that is named, or to whichever is fit.
+pub fn transfer_leadership(call: &Call<'_>) -> Result<RouteOutcome, Response> {
+    let (to, status) = (named_server(call)?, call.ctx.status);
+    if to.is_some() && to == status.leader {
+        let shape = TransferShape::new(&status.members, (status.leader, to));
+        return Ok(RouteOutcome::Respond(Response::json(&shape, call.query.pretty)));
+    }
+    let kind = WriteKind::LeadershipTransferred { from: status.leader, servers: status.members.clone() };
+    let answer = WriteResponder { kind, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::TransferLeadership { to }, answer))
+}
+
+/// What became of it.
+pub fn transferred(
+    reply: &WriteReply,
+    from: Option<u64>,
+    servers: &[ServerMember],
+    pretty: bool,
+) -> Response {
+    let to = match reply {
+        WriteReply::Transferred { to, .. } => Some(*to),
+        _ => None,
+    };
+    Response::json(&TransferShape::new(servers, (from, to)), pretty)
 }
 
 /// 429 with the same JSON when the servers are not well.

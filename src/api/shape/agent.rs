@@ -1,30 +1,33 @@
 //! `agent/self`, `agent/members` and `agent/health` as JSON.
 
 use crate::agent::{AgentInfo, ClientReport};
+use crate::shape::operator::full_name;
+use model::member::{ServerInfo, ServerMember, Suffrage};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use wire::command::FEATURE_LEVEL;
 use wire::status::ServerStatus;
 
 /// Top-level members are lower case here (http-api.md 0.2.1).
 #[derive(Serialize)]
-pub struct SelfShape<'a> {
+pub struct SelfShape {
     config: Map<String, Value>,
-    member: MemberShape<'a>,
+    member: MemberShape,
     stats: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
 }
 
-impl<'a> SelfShape<'a> {
+impl SelfShape {
     /// `threads`: how many the process has, if that is known.
     pub fn new(
-        agent: &'a AgentInfo,
+        agent: &AgentInfo,
         status: &ServerStatus,
         client: Option<&ClientReport>,
         threads: Option<u64>,
     ) -> Self {
         SelfShape {
             config: config(agent),
-            member: MemberShape::new(agent, status),
+            member: MemberShape::new(agent, status.id, &own_info(agent)),
             stats: stats(agent, status, client, threads),
         }
     }
@@ -173,9 +176,9 @@ struct UiShape {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct MemberShape<'a> {
+struct MemberShape {
     name: String,
-    addr: &'a str,
+    addr: String,
     port: u16,
     tags: BTreeMap<&'static str, String>,
     status: &'static str,
@@ -187,25 +190,38 @@ struct MemberShape<'a> {
     delegate_cur: u8,
 }
 
-impl<'a> MemberShape<'a> {
-    fn new(a: &'a AgentInfo, status: &ServerStatus) -> Self {
-        let addr = a.rpc_addr.rsplit_once(':').map_or("", |(host, _)| host);
+/// As this agent would be listed.
+fn own_info(agent: &AgentInfo) -> ServerInfo {
+    ServerInfo {
+        name: agent.name.clone(),
+        region: agent.region.clone(),
+        datacenter: agent.datacenter.clone(),
+        http_addr: agent.http_addr.clone(),
+        rpc_addr: agent.rpc_addr.clone(),
+        version: agent.version.clone(),
+        feature_level: FEATURE_LEVEL,
+    }
+}
+
+impl MemberShape {
+    fn new(a: &AgentInfo, id: u64, info: &ServerInfo) -> Self {
+        let addr = info.rpc_addr.rsplit_once(':').map_or("", |(host, _)| host);
         let tags = [
             ("role", "nomad".to_string()),
-            ("region", a.region.clone()),
-            ("dc", a.datacenter.clone()),
+            ("region", info.region.clone()),
+            ("dc", info.datacenter.clone()),
             ("build", a.compatible_version.clone()),
-            ("id", status.id.to_string()),
+            ("id", id.to_string()),
             ("raft_vsn", "3".to_string()),
             ("vsn", "1".to_string()),
-            ("revision", a.version.clone()),
+            ("revision", info.version.clone()),
             ("rpc_addr", addr.to_string()),
-            ("port", port_of(&a.rpc_addr).to_string()),
+            ("port", port_of(&info.rpc_addr).to_string()),
         ];
         MemberShape {
-            name: format!("{}.{}", a.name, a.region),
-            addr,
-            port: port_of(&a.rpc_addr),
+            name: full_name(info),
+            addr: addr.to_string(),
+            port: port_of(&info.rpc_addr),
             tags: tags.into(),
             status: "alive",
             protocol_min: 1,
@@ -226,17 +242,21 @@ pub struct MembersShape<'a> {
     server_region: &'a str,
     #[serde(rename = "ServerDC")]
     server_dc: &'a str,
-    members: Vec<MemberShape<'a>>,
+    members: Vec<MemberShape>,
 }
 
 impl<'a> MembersShape<'a> {
-    /// A server alone is all of its region.
+    /// That all of them are alive is what is hoped: nobody asks them.
     pub fn new(a: &'a AgentInfo, status: &ServerStatus) -> Self {
         MembersShape {
             server_name: &a.name,
             server_region: &a.region,
             server_dc: &a.datacenter,
-            members: a.server.then(|| MemberShape::new(a, status)).into_iter().collect(),
+            members: status
+                .members
+                .iter()
+                .map(|member| MemberShape::new(a, member.id, &member.info))
+                .collect(),
         }
     }
 }
@@ -265,7 +285,7 @@ fn stats(
     .into_iter()
     .collect::<BTreeMap<_, _>>();
     if agent.server {
-        let leader_addr = if leader { agent.rpc_addr.clone() } else { String::new() };
+        let leader_addr = status.leading_member().map(|m| m.info.rpc_addr.clone()).unwrap_or_default();
         stats.insert(
             "nomad",
             [
@@ -278,7 +298,7 @@ fn stats(
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         );
-        stats.insert("raft", raft_stats(agent, status, leader));
+        stats.insert("raft", raft_stats(status, leader));
         stats.insert("serf", serf_stats());
         stats.insert("broker", broker_stats(status));
     }
@@ -289,10 +309,13 @@ fn stats(
 }
 
 /// `last_snapshot_*`: drover's state is durable by itself, and takes the place of a snapshot as soon as the log before it goes.
-fn raft_stats(agent: &AgentInfo, status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, String> {
-    let (log, address) = (&status.log, &agent.rpc_addr);
-    let member = |id: &u64| format!("{{Suffrage:Voter ID:{id} Address:{address}}}");
-    let members: Vec<String> = status.voters.iter().map(member).collect();
+fn raft_stats(status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, String> {
+    let log = &status.log;
+    let member = |member: &ServerMember| {
+        let suffrage = if member.suffrage == Suffrage::Voter { "Voter" } else { "Nonvoter" };
+        format!("{{Suffrage:{suffrage} ID:{} Address:{}}}", member.id, member.info.rpc_addr)
+    };
+    let members: Vec<String> = status.members.iter().map(member).collect();
     [
         ("fsm_pending", log.commit_index.saturating_sub(status.applied_index).to_string()),
         ("last_log_index", log.last_index.to_string()),

@@ -2,6 +2,7 @@
 
 use super::MetaShape;
 use crate::agent::AgentInfo;
+use model::member::{ServerInfo, ServerMember, Suffrage};
 use model::scheduling::SchedulerConfig;
 use serde::Serialize;
 use wire::status::ServerStatus;
@@ -90,18 +91,55 @@ struct RaftServer<'a> {
 }
 
 impl<'a> RaftShape<'a> {
-    pub fn new(agent: &'a AgentInfo, status: &ServerStatus) -> RaftShape<'a> {
-        let server = |id: &u64| RaftServer {
-            id: id.to_string(),
-            node: member_name(agent),
-            address: &agent.rpc_addr,
-            leader: status.leader == Some(*id),
-            voter: true,
+    pub fn new(status: &'a ServerStatus) -> RaftShape<'a> {
+        let server = |member: &'a ServerMember| RaftServer {
+            id: member.id.to_string(),
+            node: full_name(&member.info),
+            address: &member.info.rpc_addr,
+            leader: status.leader == Some(member.id),
+            voter: member.suffrage == Suffrage::Voter,
             raft_protocol: "3",
         };
-        let own = status.voters.iter().filter(|id| **id == status.id);
-        RaftShape { servers: own.map(server).collect(), index: status.applied_index }
+        RaftShape { servers: status.members.iter().map(server).collect(), index: status.applied_index }
     }
+}
+
+/// `PUT /v1/operator/raft/transfer-leadership`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TransferShape<'a> {
+    from: ServerAddress<'a>,
+    to: ServerAddress<'a>,
+    /// It led already.
+    noop: bool,
+    err: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ServerAddress<'a> {
+    #[serde(rename = "ID")]
+    id: String,
+    address: &'a str,
+}
+
+impl<'a> TransferShape<'a> {
+    /// From whom to whom.
+    pub fn new(servers: &'a [ServerMember], (from, to): (Option<u64>, Option<u64>)) -> TransferShape<'a> {
+        let server = |id: Option<u64>| ServerAddress {
+            id: id.map(|id| id.to_string()).unwrap_or_default(),
+            address: servers
+                .iter()
+                .find(|member| Some(member.id) == id)
+                .map_or("", |member| &member.info.rpc_addr),
+        };
+        TransferShape { from: server(from), to: server(to), noop: from == to, err: None }
+    }
+}
+
+/// As Nomad's servers call each other.
+pub fn full_name(server: &ServerInfo) -> String {
+    format!("{}.{}", server.name, server.region)
 }
 
 #[derive(Serialize)]

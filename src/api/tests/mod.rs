@@ -27,15 +27,29 @@ use super::response::Response;
 use super::{RequestContext, RouteOutcome, Wait, WaitState, WriteResponder, route};
 use model::alloc::ClientStatus;
 use model::eval::EvalStatus;
+use model::member::{ServerInfo, ServerMember, Suffrage};
 use model::time::{Mono, Span};
 use serde_json::Value;
 use state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
+use std::sync::Arc;
 use wire::client_rpc::ClientRequest;
 use wire::command::Command;
 use wire::http::{Method, Request};
 use wire::metrics::MetricsSnapshot;
 use wire::request::WriteRequest;
 use wire::status::ServerStatus;
+
+/// A server that votes.
+fn member(id: u64, name: &str, rpc_addr: &str) -> ServerMember {
+    let info = ServerInfo {
+        name: name.into(),
+        region: "eu".into(),
+        datacenter: "dc1".into(),
+        rpc_addr: rpc_addr.into(),
+        ..ServerInfo::default()
+    };
+    ServerMember { id, info, suffrage: Suffrage::Voter, create_index: 1, modify_index: 1 }
+}
 
 /// A region with its leader, a node and what these tests register.
 struct World {
@@ -66,6 +80,8 @@ impl World {
         };
         let status =
             ServerStatus { id: 7, leader: Some(7), ready: true, voters: vec![7], ..ServerStatus::default() };
+        let members = Arc::new(vec![member(7, "edge-1", "127.0.0.1:4647")]);
+        let status = ServerStatus { members, ..status };
         let client = ClientReport {
             node_id: node_id(1),
             known_servers: vec!["127.0.0.1:4647".into()],

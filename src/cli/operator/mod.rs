@@ -7,5 +7,6 @@ pub mod named_objects;
 pub mod namespace_change;
 pub mod namespace_show;
 pub mod object_file;
+pub mod raft;
 pub mod scheduler_config;
 pub mod servers;

@@ -134,6 +134,8 @@ impl Timed {
             },
             WriteRequest::ConfigureScheduler { .. }
             | WriteRequest::CollectGarbage
+            | WriteRequest::RemoveServer { .. }
+            | WriteRequest::TransferLeadership { .. }
             | WriteRequest::TagVersion { .. } => {
                 return None;
             }
@@ -186,7 +188,10 @@ impl Timed {
                 Garbage::Allocs(_) | Garbage::Evals(_) => Timed::FsmDeleteEval,
                 Garbage::Deployments(_) => Timed::FsmDeleteDeployment,
             },
-            Command::Init { .. } | Command::AddSigningKey { .. } | Command::TagVersion(_) => return None,
+            Command::Init(_)
+            | Command::ChangeMember(_)
+            | Command::AddSigningKey { .. }
+            | Command::TagVersion(_) => return None,
         })
     }
 }

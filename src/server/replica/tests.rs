@@ -2,7 +2,7 @@
 
 use super::*;
 use model::time::Span;
-use state::samples::in_memory;
+use state::samples::{founding, in_memory};
 use state::store::Options;
 
 struct Pair {
@@ -15,7 +15,9 @@ impl Pair {
     fn new() -> Pair {
         let open = |id| {
             let (store, recovered) = Store::open(in_memory(), Options::default()).unwrap();
-            Replica::open(raft::Config { id, seed: id }, &[1, 2], store, recovered).unwrap()
+            let mut replica = Replica::open(raft::Config { id, seed: id }, store, recovered).unwrap();
+            replica.found(&founding(&[1, 2])).unwrap();
+            replica
         };
         let mut pair = Pair { replicas: vec![open(1), open(2)], now: Mono(1) };
         while !pair.replicas[0].leads_its_term() {

@@ -140,6 +140,7 @@ impl Snapshots {
             members: members.encode(),
             book: view.book(),
             bytes: parts.store.state_bytes()?,
+            region_id: view.founding()?.map(|founding| founding.region_id).unwrap_or_default(),
         };
         tracing::info!(to = wants.member, index, bytes = offer.bytes, "a follower needs a snapshot");
         let sender = Sender::new(offer, SnapshotRows::new(view), parts.now);

@@ -97,7 +97,15 @@ mod tests {
     const NOW: Mono = Mono(1);
 
     fn offer() -> SnapshotOffer {
-        SnapshotOffer { transfer: 7, index: 1, term: 1, members: vec![], book: vec![], bytes: 0 }
+        SnapshotOffer {
+            transfer: 7,
+            index: 1,
+            term: 1,
+            members: vec![],
+            book: vec![],
+            bytes: 0,
+            region_id: Default::default(),
+        }
     }
 
     /// A state of several chunks, and who sends it.

@@ -83,7 +83,15 @@ fn offer(region: &Region, transfer: u64) -> SnapshotOffer {
     let view = region.view();
     let members = Members::of_voters([1, 2, 3]).encode();
     let bytes = region.store.state_bytes().unwrap();
-    SnapshotOffer { transfer, index: view.index(), term: 1, members, book: view.book(), bytes }
+    SnapshotOffer {
+        transfer,
+        index: view.index(),
+        term: 1,
+        members,
+        book: view.book(),
+        bytes,
+        region_id: Default::default(),
+    }
 }
 
 fn sender(region: &Region, transfer: u64) -> Sender {

@@ -7,7 +7,15 @@ use wire::snapshot::{SnapshotMessage, SnapshotOffer, StopReason};
 pub fn snapshots(s: &mut Samples) {
     let (transfer, chunk) = (77, 5);
     let (members, book) = (vec![1, 2, 3], vec![4, 5]);
-    let offer = SnapshotOffer { transfer, index: 900, term: 3, members, book, bytes: 70_000 };
+    let offer = SnapshotOffer {
+        transfer,
+        index: 900,
+        term: 3,
+        members,
+        book,
+        bytes: 70_000,
+        region_id: super::uuid(4),
+    };
     s.add("offer", &SnapshotMessage::Offer(Box::new(offer)));
     s.add("pull", &SnapshotMessage::Pull { transfer, chunk });
     s.add("chunk", &SnapshotMessage::Chunk { transfer, chunk, bytes: vec![1, 0, 255], last: false });

@@ -31,7 +31,7 @@ fn images() -> Vec<Vec<u8>> {
         store.apply(&[Committed { index, command: Some(&bytes), conf_state: None }]).expect("applies");
         store.reader()
     };
-    run(&Command::Init { region_id: Default::default(), at: AT });
+    run(&Command::Init(Box::new(founding(&[1]))));
     for n in 0..3 {
         run(&Command::RegisterNode { info: Box::new(info(n)), evals: vec![], at: AT });
         let id = format!("job-{n}");
@@ -80,7 +80,8 @@ fn read_everything(reader: &Reader) -> Result<(), Fault> {
     note(view.nodes().map(drop));
     note(view.open_evals().map(drop));
     note(view.eval_ids("0", 9).map(drop));
-    note(view.region_id().map(drop));
+    note(view.founding().map(drop));
+    note(view.members().map(drop));
     first
 }
 

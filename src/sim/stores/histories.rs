@@ -3,7 +3,7 @@
 use crate::disk::{Operation, SimDisk};
 use model::alloc::{Allocation, ClientStatus};
 use model::eval::EvalStatus;
-use model::id::{JobKey, NodeId, Uuid};
+use model::id::{JobKey, NodeId};
 use model::job::JobSpec;
 use model::node::NodeStatus;
 use model::plan::{AllocStop, NodePlan};
@@ -41,7 +41,7 @@ impl Workload {
         let node = node_id(u128::from(self.below(3)));
         let at = AT + Span::seconds(n as i64);
         match self.below(16) {
-            0 => Command::Init { region_id: Uuid::from_random(n), at },
+            0 => Command::Init(Box::new(founding(&[1 + n as u64]))),
             1..=2 => {
                 let spec = spec(&job, self.below(4) as i64);
                 register(spec, Some(eval(n, &job)))

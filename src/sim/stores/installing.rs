@@ -12,8 +12,14 @@ use state::view::View;
 use wire::command::Command;
 use wire::record;
 
-const SMALL: Options =
-    Options { cache_bytes: 64 << 10, segment_bytes: 48 << 10, unsaved_rows: 50, unverified: false };
+const SMALL: Options = Options {
+    new_server_id: SERVER_ID,
+    cache_bytes: 64 << 10,
+    segment_bytes: 48 << 10,
+    unsaved_rows: 50,
+    unverified: false,
+};
+const SERVER_ID: u64 = 17;
 const PIECE_BYTES: usize = 8 << 10;
 const TERM: u64 = 3;
 const MEMBERS: [u8; 3] = [7, 8, 9];
@@ -76,12 +82,12 @@ fn install(store: &mut Store, region: &Region) -> Result<(), NotInstalled> {
 fn wanted(region: &Region) -> Recovered {
     let index = region.store.applied();
     Recovered {
+        server_id: SERVER_ID,
         entries: vec![],
         hard_state: Some(vec![TERM as u8]),
         conf_state: Some(MEMBERS.to_vec()),
         truncated: Some((index, TERM)),
         applied: index,
-        region_id: None,
     }
 }
 

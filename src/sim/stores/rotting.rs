@@ -11,8 +11,14 @@ use state::samples::*;
 use state::store::{OpenError, Options, Store};
 use wire::record;
 
-const SMALL: Options =
-    Options { cache_bytes: 4096, segment_bytes: 64 << 10, unsaved_rows: 50, unverified: false };
+const SMALL: Options = Options {
+    new_server_id: SERVER_ID,
+    cache_bytes: 4096,
+    segment_bytes: 64 << 10,
+    unsaved_rows: 50,
+    unverified: false,
+};
+const SERVER_ID: u64 = 17;
 /// With its seal.
 const HEADER_BYTES: usize = 328;
 

@@ -60,9 +60,9 @@ fn a_region_is_founded_and_members_go_with_the_applied_index() {
     let disk = SimDisk::new(1);
     let open = || Store::open(disk.media(), Options::default()).expect("opens");
     let (mut store, empty) = open();
-    assert_eq!(empty, Recovered::default());
-    assert_eq!(store.found(&[7]).expect("founds").last_index(), 1);
-    assert!(store.found(&[7]).is_err(), "once");
+    assert!(empty.is_empty(), "{empty:?}");
+    assert_eq!(store.found(&founding(&[1]), &[7]).expect("founds").last_index(), 1);
+    assert!(store.found(&founding(&[1]), &[7]).is_err(), "once");
     drop(store);
 
     let (mut store, founded) = open();
@@ -77,6 +77,31 @@ fn a_region_is_founded_and_members_go_with_the_applied_index() {
     let (_, recovered) = open();
     let conf_state = Some(if recovered.applied == 3 { vec![8, 8] } else { vec![7] });
     assert_eq!(recovered, Recovered { entries, conf_state, applied: recovered.applied, ..wanted });
+}
+
+/// However often its log begins a new segment; and another disk is another server.
+#[test]
+fn a_store_keeps_its_servers_id() {
+    let disk = SimDisk::new(1);
+    let options = |new_server_id| Options {
+        new_server_id,
+        segment_bytes: 8192,
+        unsaved_rows: 50,
+        ..Options::default()
+    };
+    let (mut store, new) = Store::open(disk.media(), options(17)).expect("opens");
+    assert_eq!(new.server_id, 17);
+    for index in 1..=60 {
+        let compact_to = (index > 1).then(|| (index - 1, 1));
+        let entries = vec![(index, vec![1; 500])];
+        store.append(&LogBatch { entries, compact_to, ..LogBatch::default() }).expect("appends");
+        store.apply(&[Committed { index, command: None, conf_state: None }]).expect("applies");
+    }
+    drop(store);
+    let (_, found) = Store::open(disk.media(), options(18)).expect("opens");
+    assert_eq!(found.server_id, 17);
+    let (_, other) = Store::open(SimDisk::new(2).media(), options(18)).expect("opens");
+    assert_eq!(other.server_id, 18);
 }
 
 #[test]
@@ -98,12 +123,12 @@ fn a_log_can_be_replaced_from_where_it_is_not_applied() {
     drop(store);
     let (_, recovered) = Store::open(disk.media(), Options::default()).expect("opens");
     let wanted = Recovered {
+        server_id: 1,
         entries: vec![(2, vec![3]), (3, vec![3])],
         hard_state: Some(vec![9]),
         conf_state: Some(vec![7]),
         truncated: Some((1, 5)),
         applied: 1,
-        region_id: None,
     };
     assert_eq!(recovered, wanted);
 }

@@ -14,6 +14,7 @@ mod eval;
 mod garbage;
 mod job;
 mod key;
+mod member;
 mod namespace;
 mod node;
 mod plan;
@@ -23,10 +24,10 @@ mod version;
 
 use super::digest;
 use super::fault::Fault;
-use super::tables::{Applied, JobRow, Kind, Region};
+use super::tables::{Applied, JobRow};
 use super::view::Table;
 use job::End;
-use model::id::{JobKey, NodeId, Uuid};
+use model::id::{JobKey, NodeId};
 use model::node::Node;
 use model::resources::Holding;
 use model::time::Wall;
@@ -107,7 +108,7 @@ pub(super) fn apply(
         let command: Option<Command> = entry.command.map(record::decode).transpose()?;
         let (kind, at) = command.as_ref().map_or(("", None), |c| (c.event_kind(), c.at()));
         let reply = match command {
-            Some(command) => turn.command(command)?,
+            Some(command) => turn.command(command, entry.conf_state.is_some())?,
             None => turn.nothing(),
         };
         assert!(reply.is_ok() || turn.changes.is_empty(), "what is refused is refused before it is written");
@@ -146,9 +147,11 @@ impl ApplyTxn<'_> {
         ApplyResult { index, at, reply, changes: std::mem::take(&mut self.changes), events }
     }
 
-    fn command(&mut self, command: Command) -> Result<Reply, Fault> {
+    /// `changes_members`: the entry has changed raft's members.
+    fn command(&mut self, command: Command, changes_members: bool) -> Result<Reply, Fault> {
         match command {
-            Command::Init { region_id, at } => self.init(region_id, at),
+            Command::Init(founding) => self.init(&founding),
+            Command::ChangeMember(change) => self.change_member(*change, changes_members),
             Command::RegisterJob(order) => self.register_job(*order),
             Command::StopJob { job, no_shutdown_delay, eval, tracked_versions, at } => {
                 if no_shutdown_delay {
@@ -199,15 +202,6 @@ impl ApplyTxn<'_> {
 
     fn nothing(&self) -> Reply {
         Ok(WriteReply::Nothing { index: self.index() })
-    }
-
-    /// The first `Init` names the region; later ones change nothing.
-    fn init(&mut self, id: Uuid, created: Wall) -> Result<Reply, Fault> {
-        let key = Kind::Region.key(&[]);
-        if self.rows.get(key.as_slice())?.is_none() {
-            self.put(&key, &Region { id, created })?;
-        }
-        Ok(self.nothing())
     }
 
     fn set_table_index(&mut self, table: Table) {

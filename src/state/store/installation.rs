@@ -151,6 +151,7 @@ impl Store {
             conf_state: frame.conf_state,
             compact_to: Some(place),
             slot: Some(slot),
+            server_id: self.segment_head.server_id,
             ..LogBatch::default()
         };
         (self.slot, self.last_index, self.last_before) = (slot, last_index, 0);

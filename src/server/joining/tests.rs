@@ -1,0 +1,191 @@
+//! Servers without a region, and what becomes of them.
+
+use super::super::effects::{Effect, Input};
+use super::super::heartbeat::HeartbeatRules;
+use super::super::{Config, Server};
+use super::*;
+use model::id::Uuid;
+use model::member::Suffrage;
+use model::scheduling::SchedulerSettings;
+use model::time::Now;
+use state::samples::{AT, founding, in_memory, server_info};
+use state::store::{Options, Store};
+
+/// Servers that all reach each other.
+struct Meeting {
+    servers: Vec<Server>,
+    now: Mono,
+    /// On their way: to, from, bytes.
+    frames: Vec<(u64, u64, Vec<u8>)>,
+}
+
+fn server(id: u64, expect: u32) -> Server {
+    let options = Options { new_server_id: id, ..Options::default() };
+    let (store, recovered) = Store::open(in_memory(), options).unwrap();
+    let config = Config {
+        bootstrap_expect: expect,
+        info: server_info(&format!("server-{id}")),
+        heartbeats: HeartbeatRules::default(),
+        workers: 1,
+        ready_per_worker: 2,
+        tracked_versions: 6,
+        scheduler: SchedulerSettings::default(),
+        garbage: Default::default(),
+        zones: |_| None,
+    };
+    Server::new(config, store, recovered, id).unwrap()
+}
+
+impl Meeting {
+    fn of(all: &[(u64, u32)]) -> Meeting {
+        let servers = all.iter().map(|(id, expect)| server(*id, *expect)).collect();
+        let mut meeting = Meeting { servers, now: Mono(1), frames: vec![] };
+        let ids: Vec<u64> = all.iter().map(|(id, _)| *id).collect();
+        for (n, own) in ids.iter().enumerate() {
+            let links = ids.iter().filter(|id| *id != own).map(|peer| Input::LinkUp { peer: *peer });
+            meeting.turn(n, links.collect());
+        }
+        meeting
+    }
+
+    fn turn(&mut self, n: usize, inputs: Vec<Input>) {
+        self.now = self.now.after(Span::millis(1));
+        let server = &mut self.servers[n];
+        let from = server.id();
+        let turn = server.turn(Now { mono: self.now, wall: Some(AT) }, inputs);
+        for effect in turn.effects {
+            match effect {
+                Effect::Send { to: Peer::Server(to), bytes } => self.frames.push((to, from, bytes)),
+                Effect::SendSnapshot { to, message } => {
+                    let n = self.servers.iter().position(|server| server.id() == to);
+                    let Some(n) = n else { continue };
+                    self.turn(n, vec![Input::Snapshot { from, message }]);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Time passes, and every frame arrives.
+    fn run(&mut self, span: Span) {
+        let end = self.now.after(span);
+        while self.now < end {
+            let frames = std::mem::take(&mut self.frames);
+            self.now = self.now.after(Span::millis(50));
+            for n in 0..self.servers.len() {
+                let id = self.servers[n].id();
+                let own = frames.iter().filter(|(to, ..)| *to == id);
+                let inputs = own
+                    .map(|(_, from, bytes)| Input::Frame { from: Peer::Server(*from), bytes: bytes.clone() });
+                let inputs = inputs.collect();
+                self.turn(n, inputs);
+            }
+        }
+    }
+
+    fn regions(&self) -> Vec<Uuid> {
+        self.servers.iter().map(|server| server.members.region_id().unwrap_or_default()).collect()
+    }
+
+    fn suffrage(&self, n: usize, id: u64) -> Option<Suffrage> {
+        self.servers[n].members.get(id).map(|member| member.suffrage)
+    }
+}
+
+#[test]
+fn as_many_as_expected_begin_one_region() {
+    let mut meeting = Meeting::of(&[(7, 3), (5, 3), (6, 3)]);
+    meeting.run(Span::seconds(10));
+    let regions = meeting.regions();
+    assert!(
+        regions[0] != Uuid::default() && regions.iter().all(|region| *region == regions[0]),
+        "{regions:?}"
+    );
+    let founders: Vec<u64> = meeting.servers[0].members.founding.as_ref().unwrap().ids().collect();
+    assert_eq!(founders, [5, 6, 7]);
+    assert!(meeting.servers.iter().any(|server| server.status().ready), "one of them leads");
+}
+
+#[test]
+fn fewer_or_different_ones_begin_nothing() {
+    for all in [&[(5, 3), (6, 3)][..], &[(5, 3), (6, 3), (7, 2)], &[(5, 0)], &[(5, 3), (6, 0), (7, 0)]] {
+        let mut meeting = Meeting::of(all);
+        meeting.run(Span::seconds(10));
+        assert!(meeting.regions().iter().all(|region| *region == Uuid::default()), "{all:?}");
+    }
+}
+
+#[test]
+fn of_more_than_expected_the_lowest_begin_and_others_join() {
+    let mut meeting = Meeting::of(&[(9, 2), (5, 2), (6, 2)]);
+    meeting.run(Span::seconds(30));
+    let regions = meeting.regions();
+    assert!(regions.iter().all(|region| *region == regions[0] && *region != Uuid::default()), "{regions:?}");
+    let founders: Vec<u64> = meeting.servers[0].members.founding.as_ref().unwrap().ids().collect();
+    assert_eq!((founders, meeting.suffrage(1, 9)), (vec![5, 6], Some(Suffrage::Voter)), "it got a snapshot");
+}
+
+#[test]
+fn who_has_heard_of_a_region_begins_none() {
+    let mut meeting = Meeting::of(&[(5, 2)]);
+    let hello = |founding, sees: &[u64]| {
+        let info = server_info("other");
+        let said = ServerRequest::Hello(Box::new(Hello { info, expect: 2, sees: sees.to_vec(), founding }));
+        frame::encode(&Frame { request: 0, body: Body::ServerRequest(said) })
+    };
+    let region = founding(&[1, 2]).region_id;
+    let told = frame::with_region(region, &hello(Some(founding(&[1, 2])), &[]));
+    meeting.turn(0, vec![Input::Frame { from: Peer::Server(1), bytes: told }]);
+    let asks = |(to, _, bytes): &(u64, u64, Vec<u8>)| {
+        let (of, frame) = frame::split_region(bytes).unwrap();
+        let body = frame::decode(frame).unwrap().body;
+        *to == 1 && of == region && matches!(body, Body::ServerRequest(ServerRequest::Announce { id: 5, .. }))
+    };
+    assert!(meeting.frames.iter().any(asks), "it wants to be added");
+    let empty = frame::with_region(Uuid::default(), &hello(None, &[5, 6]));
+    meeting.turn(0, vec![Input::Frame { from: Peer::Server(6), bytes: empty }]);
+    meeting.run(Span::seconds(5));
+    assert_eq!(meeting.regions(), [Uuid::default()]);
+    meeting.turn(0, vec![Input::LinkDown { peer: 1 }]);
+    meeting.run(Span::seconds(2));
+    let greets = |(to, _, bytes): &(u64, u64, Vec<u8>)| {
+        let body = frame::decode(frame::split_region(bytes).unwrap().1).unwrap().body;
+        *to == 6 && matches!(body, Body::ServerRequest(ServerRequest::Hello(_)))
+    };
+    meeting.now = meeting.now.after(Span::seconds(1));
+    meeting.turn(0, vec![]);
+    assert!(meeting.frames.iter().any(greets), "others may know the region, too");
+}
+
+#[test]
+fn whoever_was_told_begins_the_same_region_once() {
+    let mut meeting = Meeting::of(&[(5, 2)]);
+    let info = server_info("other");
+    let say = |founding: Founding| {
+        let region = founding.region_id;
+        let said = Hello { info: info.clone(), expect: 0, sees: vec![], founding: Some(founding) };
+        let body = Body::ServerRequest(ServerRequest::Hello(Box::new(said)));
+        let bytes = frame::with_region(region, &frame::encode(&Frame { request: 0, body }));
+        Input::Frame { from: Peer::Server(1), bytes }
+    };
+    let second = Founding { region_id: Uuid::from_random(8), ..founding(&[5, 6]) };
+    meeting.turn(0, vec![say(founding(&[1, 5])), say(second)]);
+    assert_eq!(meeting.servers[0].members.founding, Some(founding(&[1, 5])));
+    assert_eq!(meeting.servers[0].status().voters, [1, 5]);
+}
+
+#[test]
+fn frames_of_another_region_change_nothing() {
+    let mut meeting = Meeting::of(&[(5, 1)]);
+    meeting.run(Span::seconds(1));
+    let said = ServerRequest::Announce { id: 9, info: Box::new(server_info("lost")) };
+    let bytes = frame::encode(&Frame { request: 0, body: Body::ServerRequest(said) });
+    let from = Peer::Server(9);
+    let of = |region| Input::Frame { from, bytes: frame::with_region(region, &bytes) };
+    meeting.turn(0, vec![of(Uuid::from_random(77))]);
+    meeting.run(Span::seconds(3));
+    assert_eq!(meeting.suffrage(0, 9), None);
+    meeting.turn(0, vec![of(Uuid::default())]);
+    meeting.run(Span::seconds(3));
+    assert_eq!(meeting.suffrage(0, 9), Some(Suffrage::Learner), "one without a region may ask to be added");
+}

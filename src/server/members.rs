@@ -1,0 +1,41 @@
+//! The servers of the region as this replica's state lists them, kept at hand: every frame of another server is held against it.
+//!
+//! Refuses to know: how the list changes.
+
+use model::id::Uuid;
+use model::member::{Founding, ServerMember, Suffrage};
+use state::fault::Fault;
+use state::view::View;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub struct MemberList {
+    /// `None`: this server's state is of no region yet.
+    pub founding: Option<Founding>,
+    by_id: BTreeMap<u64, ServerMember>,
+    /// Those that belong to it now, for readers.
+    pub present: Arc<Vec<ServerMember>>,
+}
+
+impl MemberList {
+    pub fn read(view: &View) -> Result<MemberList, Fault> {
+        let all = view.members()?;
+        let present = all.iter().filter(|member| member.suffrage != Suffrage::Removed).cloned().collect();
+        let by_id = all.into_iter().map(|member| (member.id, member)).collect();
+        Ok(MemberList { founding: view.founding()?, by_id, present: Arc::new(present) })
+    }
+
+    pub fn region_id(&self) -> Option<Uuid> {
+        self.founding.as_ref().map(|founding| founding.region_id)
+    }
+
+    pub fn get(&self, id: u64) -> Option<&ServerMember> {
+        self.by_id.get(&id)
+    }
+
+    /// It was a member and never will be again.
+    pub fn is_removed(&self, id: u64) -> bool {
+        self.get(id).is_some_and(|member| member.suffrage == Suffrage::Removed)
+    }
+}

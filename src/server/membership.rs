@@ -1,0 +1,265 @@
+//! Which servers belong to the region, as its leader sees to it: whoever announces itself becomes a learner, whoever has caught up
+//! votes, whoever a user removes goes. One change at a time, which raft and the list of servers learn from the same entry.
+//!
+//! Refuses to know: how a server finds others. Invariant: an id that was removed is not added again.
+
+use super::joining::say;
+use super::pending::OnApply;
+use super::{NO_LEADER, Server, unavailable};
+use model::member::{MAX_SERVER_ID, ServerInfo, Suffrage};
+use model::time::{Mono, Span};
+use raft::{Change, ChangeRefused};
+use std::collections::BTreeMap;
+use wire::command::{Command, MemberChange};
+use wire::frame::{self, Body, Frame};
+use wire::request::{Refusal, RefusalKind, WriteReply};
+use wire::rpc::Peer;
+use wire::server_rpc::{ServerReply, ServerRequest};
+
+/// How often a change that has to wait is tried.
+const TRY_AGAIN: Span = Span::seconds(1);
+/// Announcements that wait at the same time.
+const MAX_ANNOUNCED: usize = 32;
+/// Raft gives up a transfer after an election timeout, of at most two seconds.
+const HANDOVER_TIMEOUT: Span = Span::seconds(5);
+
+/// The leader's part.
+pub struct Membership {
+    announced: BTreeMap<u64, ServerInfo>,
+    /// When the next change is tried, if any is known of.
+    next: Option<Mono>,
+}
+
+/// Leadership is being transferred for a user.
+pub struct Handover {
+    token: u64,
+    to: u64,
+    /// In which this server led.
+    term: u64,
+    pub deadline: Mono,
+}
+
+impl Membership {
+    /// There may be learners.
+    pub fn new(now: Mono) -> Membership {
+        Membership { announced: BTreeMap::new(), next: Some(now) }
+    }
+
+    /// A server says who it is. It says so again if nothing comes of it.
+    pub fn announce(&mut self, id: u64, info: ServerInfo, now: Mono) {
+        if self.announced.len() < MAX_ANNOUNCED || self.announced.contains_key(&id) {
+            self.announced.insert(id, info);
+            self.next.get_or_insert(now);
+        }
+    }
+
+    /// The list has changed.
+    pub fn follow(&mut self, now: Mono) {
+        self.next = Some(now);
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.next
+    }
+}
+
+impl Server {
+    /// A server announces itself, or another server passes that on.
+    pub(super) fn announced(&mut self, from: u64, id: u64, info: ServerInfo, now: Mono) {
+        let is_direct = from == id;
+        if !(1..=MAX_SERVER_ID).contains(&id) || !info.is_bounded() {
+            tracing::warn!(from, "a server announces itself in a way that cannot be");
+        } else if self.members.is_removed(id) {
+            self.tell_removed(id, 0, now);
+        } else if let Some(leader) = &mut self.leader {
+            leader.membership.announce(id, info, now);
+        } else if let Some(leader) = self.other_leader().filter(|_| is_direct) {
+            let (_, mut cx) = self.split(now);
+            say(leader, ServerRequest::Announce { id, info: Box::new(info) }, &mut cx);
+        }
+    }
+
+    /// `number`: of what it asked.
+    pub(super) fn tell_removed(&mut self, id: u64, number: u64, now: Mono) {
+        let frame = Frame { request: number, body: Body::ServerReply(ServerReply::Removed) };
+        let (_, mut cx) = self.split(now);
+        cx.send(Peer::Server(id), frame::encode(&frame));
+    }
+
+    /// Before what is proposed goes into the log: at most one change of members, if one is due.
+    pub(super) fn change_members(&mut self, now: Mono) {
+        let space_free = self.space_free;
+        let Some(leader) = self.leader.as_mut().filter(|_| space_free) else { return };
+        if leader.membership.next.is_none_or(|next| next > now) {
+            return;
+        }
+        let announced = std::mem::take(&mut leader.membership.announced);
+        let mut waiting = BTreeMap::new();
+        for (id, info) in announced {
+            if self.list(id, info.clone(), now) == Progress::Waits {
+                waiting.insert(id, info);
+            }
+        }
+        for id in self.replica.raft().members().learners.clone() {
+            // one that lags is looked at again
+            let _ = self.propose_change(Change::Promote(id), MemberChange::Promote { id }, OnApply::Nothing);
+        }
+        let is_needed = !waiting.is_empty() || !self.replica.raft().members().learners.is_empty();
+        if let Some(leader) = &mut self.leader {
+            leader.membership.announced = waiting;
+            leader.membership.next = is_needed.then(|| now.after(TRY_AGAIN));
+        }
+    }
+
+    /// The region is to list this server so.
+    fn list(&mut self, id: u64, info: ServerInfo, now: Mono) -> Progress {
+        match self.members.get(id) {
+            Some(member) if member.suffrage == Suffrage::Removed => {
+                self.tell_removed(id, 0, now);
+                Progress::Done
+            }
+            Some(member) if member.info == info => Progress::Done,
+            Some(_) => {
+                let command = Command::ChangeMember(Box::new(MemberChange::Update { id, info }));
+                self.outbox.propose(command, OnApply::Nothing);
+                Progress::Done
+            }
+            None => match self.propose_change(
+                Change::AddLearner(id),
+                MemberChange::Add { id, info },
+                OnApply::Nothing,
+            ) {
+                Ok(()) => Progress::Done,
+                Err(ChangeRefused::Pending | ChangeRefused::Transferring) => Progress::Waits,
+                Err(refused) => {
+                    tracing::warn!(target: "nomad", id, %refused, "a server is not added");
+                    Progress::Done
+                }
+            },
+        }
+    }
+
+    /// Raft's members change with the entry that changes the list.
+    fn propose_change(
+        &mut self,
+        change: Change,
+        listed: MemberChange,
+        then: OnApply,
+    ) -> Result<(), ChangeRefused> {
+        let command = Command::ChangeMember(Box::new(listed));
+        let (index, term) = self.replica.propose_change(change, &command)?;
+        self.metrics.proposed(index, &command);
+        self.pending.insert((index, term), then);
+        Ok(())
+    }
+
+    /// For a user. This server leads.
+    pub(super) fn remove_server(&mut self, token: u64, id: u64, now: Mono) {
+        let result = match self.members.get(id) {
+            None => Err(Refusal::new(RefusalKind::NotFound, format!("no server of the region has ID {id}"))),
+            Some(member) if member.suffrage == Suffrage::Removed => {
+                Ok(WriteReply::Written { index: member.modify_index })
+            }
+            Some(_) if id == self.id() => Err(self.hand_over_before_removal()),
+            Some(_) => {
+                let (change, listed) = (Change::Remove(id), MemberChange::Remove { id });
+                match self.propose_change(change, listed, OnApply::Reply { token }) {
+                    Ok(()) => return,
+                    Err(refused) => Err(not_changed(&refused)),
+                }
+            }
+        };
+        let (_, mut cx) = self.split(now);
+        cx.reply(token, result);
+    }
+
+    /// A leader does not remove itself: the next one may.
+    fn hand_over_before_removal(&mut self) -> Refusal {
+        let Some(to) = self.replica.raft().successor() else {
+            return Refusal::new(RefusalKind::Conflict, ChangeRefused::LastVoter.to_string());
+        };
+        match self.replica.transfer_leader(to) {
+            Ok(()) => unavailable(&format!(
+                "this server leads, and hands leadership to server {to} first: try again"
+            )),
+            Err(refused) => unavailable(&refused.to_string()),
+        }
+    }
+
+    /// For a user. This server leads.
+    pub(super) fn transfer_leadership(&mut self, token: u64, to: Option<u64>, now: Mono) {
+        if self.handover.is_some() {
+            let (_, mut cx) = self.split(now);
+            return cx.refuse(
+                token,
+                RefusalKind::Busy,
+                "leadership is being transferred already: try again shortly",
+            );
+        }
+        let none =
+            || Refusal::new(RefusalKind::Conflict, "no other server of the region votes: add one first");
+        let term = self.replica.raft().term();
+        let begun = to.or_else(|| self.replica.raft().successor()).ok_or_else(none).and_then(|to| {
+            self.replica.transfer_leader(to).map_err(|refused| {
+                let kind = match refused {
+                    raft::TransferRefused::NotVoter(_) => RefusalKind::NotFound,
+                    raft::TransferRefused::ToItself => RefusalKind::Invalid,
+                    _ => RefusalKind::Unavailable,
+                };
+                Refusal::new(kind, refused.to_string())
+            })?;
+            Ok(to)
+        });
+        match begun {
+            Ok(to) => {
+                let deadline = now.after(HANDOVER_TIMEOUT);
+                self.handover = Some(Handover { token, to, term, deadline });
+            }
+            Err(refusal) => {
+                let (_, mut cx) = self.split(now);
+                cx.reply(token, Err(refusal));
+            }
+        }
+    }
+
+    /// Whoever asked for a transfer is told what became of it.
+    pub(super) fn settle_handover(&mut self, now: Mono) {
+        let Some(Handover { token, to, term, deadline }) = &self.handover else { return };
+        let (token, to, raft) = (*token, *to, self.replica.raft());
+        let result = match raft.leader().filter(|_| raft.term() > *term) {
+            Some(leader) if leader == to => Ok(WriteReply::Transferred { to, index: self.replica.applied() }),
+            Some(leader) => {
+                let why = format!(
+                    "server {leader} leads now, and not server {to}: ask again if that is not as well"
+                );
+                Err(Refusal::new(RefusalKind::Conflict, why))
+            }
+            None if now < *deadline => return,
+            None if self.leader.is_some() => Err(unavailable(&format!(
+                "server {to} has not taken over, and this server goes on: try again"
+            ))),
+            None => Err(unavailable(NO_LEADER)),
+        };
+        self.handover = None;
+        let (_, mut cx) = self.split(now);
+        cx.reply(token, result);
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Progress {
+    Done,
+    Waits,
+}
+
+fn not_changed(refused: &ChangeRefused) -> Refusal {
+    let kind = match refused {
+        ChangeRefused::NotLeader
+        | ChangeRefused::Pending
+        | ChangeRefused::Transferring
+        | ChangeRefused::TooMuchUncommitted => RefusalKind::Unavailable,
+        ChangeRefused::NotMember(_) => RefusalKind::NotFound,
+        _ => RefusalKind::Conflict,
+    };
+    Refusal::new(kind, refused.to_string())
+}

@@ -1,0 +1,32 @@
+//! Golden samples of the servers of a region, and of what they say while there is none yet.
+
+use super::Samples;
+use model::member::{ServerMember, Suffrage};
+use state::samples::{founding, server_info};
+use wire::command::{Command, MemberChange};
+use wire::server_rpc::{Hello, ServerReply, ServerRequest};
+
+pub fn members(s: &mut Samples) {
+    s.add("two", &founding(&[7, 300]));
+    for (what, suffrage) in
+        [("learner", Suffrage::Learner), ("voter", Suffrage::Voter), ("removed", Suffrage::Removed)]
+    {
+        let info = server_info("one");
+        s.add(what, &ServerMember { id: 300, info, suffrage, create_index: 3, modify_index: 4 });
+    }
+    let (id, info) = (300, server_info("one"));
+    for (what, change) in [
+        ("add server", MemberChange::Add { id, info: info.clone() }),
+        ("promote server", MemberChange::Promote { id }),
+        ("remove server", MemberChange::Remove { id }),
+        ("update server", MemberChange::Update { id, info: info.clone() }),
+    ] {
+        s.add(what, &Command::ChangeMember(Box::new(change)));
+    }
+    let hello = Hello { info: info.clone(), expect: 3, sees: vec![7, 300], founding: None };
+    s.add("hello", &ServerRequest::Hello(Box::new(hello.clone())));
+    let founded = Hello { founding: Some(founding(&[7, 300])), ..hello };
+    s.add("hello of a region", &ServerRequest::Hello(Box::new(founded)));
+    s.add("announce", &ServerRequest::Announce { id, info: Box::new(info) });
+    s.add("removed", &ServerReply::Removed);
+}
