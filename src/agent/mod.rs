@@ -159,10 +159,9 @@ impl Agent {
         let keeper = connect_keeper(&executor, &dir, keeper_start_mode(&config)?, client_inbox.clone());
         let (send_end, ended) = async_channel::bounded(2);
         let (workers, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
-        let reservations = Arc::default();
+        let (server_id, reservations) = (opened.id(), Arc::default());
         let mut threads =
             start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
-        let server_id = opened.id();
         let (to_self, to_node, served) = (server_inbox.clone(), client_inbox.clone(), service.clone());
         let channels = ServerChannels { to_self, to_node, workers, reservations, service: served };
         let server = ServerLoop::new(opened, channels);

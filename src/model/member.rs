@@ -20,7 +20,7 @@ pub struct ServerInfo {
     pub datacenter: String,
     pub http_addr: String,
     pub rpc_addr: String,
-    /// Of its build.
+    /// The version of its build.
     pub version: String,
     /// Commands of higher levels are unknown to it.
     pub feature_level: u32,

@@ -22,6 +22,7 @@ use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 impl Leader {
     /// What a user wants. It is answered here, or when its entry is applied.
+    /// What concerns the servers themselves is the server's own, and never comes here.
     pub fn request(&mut self, token: u64, action: WriteRequest, cx: &mut Context<'_>) -> Result<(), Fault> {
         let view = &cx.view()?;
         let (at, reply) = (cx.at, OnApply::Reply { token });
@@ -82,9 +83,7 @@ impl Leader {
             WriteRequest::EvaluateJob { job, force_reschedule } => {
                 evaluate_job(token, job, force_reschedule, view, cx)?
             }
-            WriteRequest::RemoveServer { .. } | WriteRequest::TransferLeadership { .. } => {
-                unreachable!("the server carries these out, and no part of its leader")
-            }
+            WriteRequest::RemoveServer { .. } | WriteRequest::TransferLeadership { .. } => unreachable!(),
             WriteRequest::EvaluateNode { node } => self.evaluate_node(token, node, view, cx)?,
             WriteRequest::UpdateNode { node, request } => self.change_node(token, node, request, view, cx)?,
             WriteRequest::StepDeployment { deployment, step } => {

@@ -9,7 +9,7 @@ use state::check::members_are;
 use state::view::View;
 
 impl World {
-    /// Of a server whose state has moved.
+    /// For a server whose state has moved.
     pub fn check_members(&mut self, at: ServerAt, view: &View) -> Result<(), String> {
         let Some(server) = &self.regions[at].brain else { return Ok(()) };
         let status = server.status();

@@ -8,6 +8,7 @@ use super::place::{Machine, ServerAt};
 use super::world::{Event, World};
 use model::random::Stream;
 use model::time::{Mono, Span};
+use server::effects::Input;
 use std::collections::BTreeMap;
 
 type Link = (Machine, Machine);
@@ -125,6 +126,12 @@ impl World {
             let at = self.network.arrival((from, to), self.now, delay);
             self.at(at, arrives(from, to, bytes.clone()));
         }
+    }
+
+    /// A server finds that it has a connection, or none any more.
+    pub fn link_changes(&mut self, server: ServerAt, found: Input) -> Result<(), String> {
+        self.server_input(server, found);
+        Ok(())
     }
 
     /// A server that starts and the others that are up find each other.

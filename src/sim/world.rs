@@ -306,14 +306,8 @@ impl World {
                 self.settle_deployments(last);
                 Ok(())
             }
-            Event::LinkUp { server, peer } => {
-                self.server_input(server, Input::LinkUp { peer });
-                Ok(())
-            }
-            Event::LinkDown { server, peer } => {
-                self.server_input(server, Input::LinkDown { peer });
-                Ok(())
-            }
+            Event::LinkUp { server, peer } => self.link_changes(server, Input::LinkUp { peer }),
+            Event::LinkDown { server, peer } => self.link_changes(server, Input::LinkDown { peer }),
             Event::ClientAsks => self.client_asks(),
             Event::Call { id } => self.go_on(id),
             Event::Answer { server, token, result } => self.answered(server, token, result),

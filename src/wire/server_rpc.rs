@@ -24,7 +24,7 @@ pub enum ServerRequest {
     Dequeue { free: u32 },
     /// What a worker has decided, or why it has not.
     Planned(Box<RemoteDecision>),
-    /// Of a server that has no region yet; and the answer of one that has.
+    /// A server that has no region yet says it to all, and one that has answers with it.
     Hello(Box<Hello>),
     /// What a server says of itself, so that the leader lists it so. One that follows passes it on.
     Announce { id: u64, info: Box<ServerInfo> },
