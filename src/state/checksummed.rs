@@ -70,6 +70,17 @@ pub fn open(medium: impl StorageBackend, cache_bytes: usize) -> Result<Database,
     Ok(database)
 }
 
+/// A database whose making was cut off leaves pages, and no header: that is written last, in one sector, when all else is durable.
+/// Nothing was ever stored there, and what is left of it is cleared away.
+pub(super) fn clear_unfinished(medium: &impl StorageBackend) -> io::Result<()> {
+    let mut header = [0; SEALED_BYTES];
+    if medium.len()? < PAGE_BYTES as u64 {
+        return Ok(());
+    }
+    medium.read(0, &mut header)?;
+    if header == [0; SEALED_BYTES] { medium.set_len(0) } else { Ok(()) }
+}
+
 /// What is known of the medium's bytes.
 #[derive(Debug, Default)]
 struct PageChecksums {

@@ -259,6 +259,7 @@ impl ClientStore {
         backend: impl StorageBackend,
         cache_bytes: usize,
     ) -> Result<(ClientStore, Vec<RecoveredAlloc>), ClientStoreOpenError> {
+        checksummed::clear_unfinished(&backend).map_err(redb::StorageError::from)?;
         let db = checksummed::open(backend, cache_bytes)?;
         check_format(&db)?;
         let mut store = ClientStore {
