@@ -167,6 +167,7 @@ impl World {
     fn end_call(&mut self, id: u64, outcome: Outcome) -> Result<(), String> {
         let Some(call) = self.http_calls.calls.remove(&id) else { return Ok(()) };
         match call.serving {
+            None if self.asks.asked(id) => self.ask_answered(id, outcome),
             None => self.client_answered(id, outcome),
             Some(serving) => {
                 let response = match outcome {

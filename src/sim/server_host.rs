@@ -6,6 +6,7 @@ use super::faults::Kind;
 use super::garbage::RULES;
 use super::place::{Daemon, Machine, ServerAt};
 use super::world::{Event, World};
+use super::worlds;
 use model::garbage::GarbageRules;
 use model::key::Seed;
 use model::plan::Decision;
@@ -36,6 +37,8 @@ pub struct ServerHost {
     founders: Vec<u64>,
     pub disk: SimDisk,
     pub options: Options,
+    /// Each life begins with another configuration.
+    pub varies: bool,
     pub garbage: GarbageRules,
     seed: u64,
     lives: u64,
@@ -74,6 +77,7 @@ impl ServerHost {
                 unsaved_rows: UNSAVED_ROWS,
                 ..Options::default()
             },
+            varies: false,
             garbage: RULES,
             seed,
             lives: 0,
@@ -138,12 +142,14 @@ impl ServerHost {
     }
 
     fn config(&self) -> Config {
+        let (workers, ready_per_worker) =
+            if self.varies { worlds::workers(self.seed, self.lives) } else { (2, 0) };
         Config {
             id: self.at.id(),
             founders: self.founders.clone(),
             heartbeats: HeartbeatRules::default(),
-            workers: 2,
-            ready_per_worker: 0,
+            workers,
+            ready_per_worker,
             tracked_versions: 3,
             scheduler: super::preemption::settings(self.seed),
             garbage: self.garbage,
@@ -157,6 +163,9 @@ impl World {
     pub fn start_server(&mut self, at: ServerAt) -> Result<(), String> {
         let host = &mut self.regions[at];
         host.lives += 1;
+        if host.varies {
+            host.options = worlds::options(host.options, host.seed, host.lives);
+        }
         let (store, recovered) = match Store::open(host.disk.media(), host.options) {
             Ok(opened) => opened,
             Err(OpenError::Fault(fault @ Fault::Corrupt(_))) => return self.server_refuses(at, &fault),
@@ -214,8 +223,6 @@ impl World {
         host.disk.detach();
         host.brain = None;
         host.inbox.clear();
-        self.ledger.lose_all(at);
-        self.dispatchers.lose_all(at);
         for server in self.regions.servers_of(at.region).into_iter().filter(|server| *server != at) {
             let found = self.delay(Span::millis(1), Span::millis(50));
             self.after(found, Event::LinkDown { server, peer: at });
@@ -334,7 +341,7 @@ impl World {
                     }
                 }
                 Effect::Reply { token, result } => {
-                    self.after(Span(1_000), Event::Answer { server: at, token, result });
+                    self.after(Span(1_000), Event::Answer { token, result });
                 }
                 Effect::ReadConfirmed { token, confirmed } => self.call_confirmed(token, confirmed)?,
                 Effect::Forwarded { token, result } => self.call_forwarded(token, result)?,
