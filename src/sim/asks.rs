@@ -12,6 +12,7 @@ use super::users::User;
 use super::world::World;
 use api::RouteOutcome;
 use api::response::Response;
+use model::time::{Mono, Span};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use wire::http::{Method, Request};
@@ -31,6 +32,8 @@ enum Question {
         at: ServerAt,
         target: &'static str,
         least: u64,
+        /// Until when the answer may say that nothing is newer than what was known.
+        blocks_until: Option<Mono>,
     },
 }
 
@@ -57,6 +60,8 @@ impl Asks {
     }
 }
 
+/// How long a blocking query waits.
+const BLOCKS: Span = Span::seconds(20);
 const TARGETS: [&str; 4] = ["/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes"];
 
 impl World {
@@ -91,14 +96,19 @@ impl World {
         }
     }
 
-    /// A user reads a list, of which it wants what is so now.
+    /// A user reads a list, of which it wants what is so now; or, now and then, what is newer than anybody has seen.
     pub fn ask_for_a_list(&mut self, which: u64) {
         let Some(at) = self.server_of(User::Reader) else { return };
         let target = TARGETS[(which % TARGETS.len() as u64) as usize];
         let shown = self.asks.shown.get(target).copied().unwrap_or(0);
         let evaluated = if target == "/v1/evaluations" { self.asks.evaluated } else { 0 };
-        let call = self.call(at, get(target));
-        self.asks.open.insert(call, Question::Read { at, target, least: shown.max(evaluated) });
+        let least = shown.max(evaluated);
+        let blocks = least > 0 && which.is_multiple_of(3);
+        let query = if blocks { format!("index={least}&wait=20s") } else { String::new() };
+        let call = self.call(at, Request { query, ..get(target) });
+        let blocks_until = blocks.then(|| self.now.after(BLOCKS));
+        let least = shown.max(evaluated);
+        self.asks.open.insert(call, Question::Read { at, target, least, blocks_until });
     }
 
     pub fn ask_answered(&mut self, call: u64, outcome: Outcome) -> Result<(), String> {
@@ -116,9 +126,17 @@ impl World {
                 self.note_index(&action, &result, acknowledged)?;
                 self.answered(token, result)
             }
-            Some(Question::Read { at, target, least }) => match outcome {
+            Some(Question::Read { at, target, least, blocks_until }) => match outcome {
                 Outcome::Unknown => Ok(()),
-                Outcome::Answered(response) => self.list_read(at, target, least, &response),
+                Outcome::Answered(response) => {
+                    let early = blocks_until.is_some_and(|until| self.now < until);
+                    self.list_read(at, target, least, &response)?;
+                    if early && response.status == 200 && index_of(&response).is_some_and(|i| i <= least) {
+                        return Err(format!("{target} of {at} came with nothing newer than {least}"));
+                    }
+                    self.faults.fired_times(Kind::BlockingQueryWoken, u64::from(early));
+                    Ok(())
+                }
             },
         }
     }

@@ -344,21 +344,30 @@ impl World {
         }
         let open = view.open_evals().map_err(|e| e.to_string())?;
         let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
-        let wanted = job.spec.groups.first().map_or(0, |g| g.count) as usize;
+        let excused = waits || given_up(view, job)?;
         // work that was done before it was told to stop or to make way is not done again
         let batch = job.spec.job_type == JobType::Batch;
         let done = |a: &Allocation| {
             let own = a.job_version == job.version && a.job_create_index == job.create_index;
             batch && own && a.server_terminal() && a.ran_successfully() && !a.was_cut_short()
         };
-        let done = view.allocs_of_job(&key).map_err(|e| e.to_string())?.iter().filter(|a| done(a)).count();
+        let all = view.allocs_of_job(&key).map_err(|e| e.to_string())?;
         let mine = |a: &Allocation| {
             let own = a.job_version == job.version && a.job_create_index == job.create_index;
             !a.terminal() || (own && (batch || a.client == ClientStatus::Failed))
         };
-        let current = live.iter().filter(|a| mine(a)).count();
-        if current > wanted || (current + done < wanted && !waits && !given_up(view, job)?) {
-            return Err(format!("{key} wants {wanted}, has {current}, and nothing waits: {live:#?}"));
+        if let Some(alloc) = live.iter().find(|a| !a.terminal() && job.spec.group(&a.group).is_none()) {
+            return Err(format!("{} of {key} is of a group that is no more", alloc.name));
+        }
+        for group in &job.spec.groups {
+            let (name, wanted) = (&group.name, group.count as usize);
+            let done = all.iter().filter(|a| a.group == *name && done(a)).count();
+            let current = live.iter().filter(|a| a.group == *name && mine(a)).count();
+            if current > wanted || (current + done < wanted && !excused) {
+                return Err(format!(
+                    "{key} wants {wanted} of {name}, has {current}, and nothing waits: {live:#?}"
+                ));
+            }
         }
         Ok(())
     }

@@ -47,7 +47,6 @@ mod scheduler_config;
 mod server_host;
 mod snapshot_links;
 mod snapshots;
-mod soak;
 mod stores;
 mod tests;
 mod topologies;

@@ -1,8 +1,10 @@
 //! The seeds. Each is run twice: the same seed must give the same trace. Over all seeds every fault must have fired.
 
 #![cfg(test)]
-// Threads carry whole worlds, none of which knows of it.
-#![allow(clippy::disallowed_methods)]
+// Threads carry whole worlds, none of which knows of it; a soak counts real seconds.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod soak;
 
 use super::faults::{Fault, Kind, ServerFault};
 use super::place::{NodeAt, ServerAt};
@@ -37,20 +39,20 @@ const AT_REST: Span = Span::minutes(20);
 const LAST_LAUNCHES: Span = Span::minutes(5);
 
 /// The command that runs one seed again, after its number, and tells what happens.
-pub const REPLAY: &str = "cargo test --profile sim -p drover-sim -- every_seed --nocapture";
+const REPLAY: &str = "cargo test --profile sim -p drover-sim -- every_seed --nocapture";
 
-pub struct Run {
+struct Run {
     hash: u64,
-    pub turns: u64,
-    pub simulated: Span,
-    pub counts: BTreeMap<Kind, u64>,
-    pub acknowledged: u64,
+    turns: u64,
+    simulated: Span,
+    counts: BTreeMap<Kind, u64>,
+    acknowledged: u64,
     reads: u64,
     /// Answers that were held against the log.
     witnessed: u64,
 }
 
-pub fn run(seed: u64, print: bool) -> Result<Run, String> {
+fn run(seed: u64, print: bool) -> Result<Run, String> {
     let Topology { servers, nodes } = Topology::of_seed(seed);
     let mut world =
         World::new(seed, setting("DROVER_SIM_SERVERS").map_or(servers, |n| n as usize), nodes, print);
@@ -163,7 +165,7 @@ fn all_cores(seeds: u64) -> BTreeMap<u64, Result<Run, String>> {
     })
 }
 
-pub fn setting(name: &str) -> Option<u64> {
+fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|v| v.parse().ok())
 }
 

@@ -308,10 +308,7 @@ impl World {
             Event::Operate => self.operate(),
             Event::Dispatch => self.dispatch(),
             Event::Scale => self.scale(),
-            Event::ChangeANode => {
-                self.change_a_node();
-                Ok(())
-            }
+            Event::ChangeANode => self.change_a_node(),
             Event::EndPause => self.end_pause(),
             Event::Settle { last } => {
                 self.settle_deployments(last);

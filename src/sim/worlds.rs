@@ -118,9 +118,9 @@ impl World {
     }
 
     /// Somebody changes a node; then, after a while, another one.
-    pub fn change_a_node(&mut self) {
+    pub fn change_a_node(&mut self) -> Result<(), String> {
         if !self.faults.on() {
-            return;
+            return Ok(());
         }
         let nodes = self.regions.nodes_of(HOME_REGION);
         let n = nodes[self.changes.below(nodes.len() as u64) as usize];
@@ -133,6 +133,7 @@ impl World {
         self.node_input(n, Input::Fingerprint(info));
         let pause = self.changes.span_below(CHANGE_PAUSE);
         self.after(pause, Event::ChangeANode);
+        Ok(())
     }
 }
 

@@ -88,6 +88,7 @@ kinds! {
     StartFailedForGood = "start failed for good",
     RegisterStorm = "register storm",
     AskedOverHttp = "asked over HTTP",
+    BlockingQueryWoken = "blocking query woken",
     UnknownWriteRepeated = "unknown write repeated",
     DrainWithADeadline = "drain with a deadline",
     DrainWithoutADeadline = "drain without a deadline",

@@ -2,12 +2,7 @@
 //!
 //! Refuses to know what a seed does.
 
-#![cfg(test)]
-// It counts real seconds, on threads that carry whole worlds.
-#![allow(clippy::disallowed_methods)]
-
-use super::faults::Kind;
-use super::tests::{REPLAY, Run, run, setting};
+use super::{Kind, REPLAY, Run, run, setting};
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::panic::catch_unwind;
