@@ -119,16 +119,22 @@ impl<'a> PreemptionCandidates<'a> {
         }
     }
 
-    /// Reads the candidates of the whole fleet: by job, because most jobs may have too high a priority.
+    /// Reads the candidates of the whole fleet: by job, because most jobs may have too high a priority; of few nodes by node, which costs
+    /// nothing for jobs that are elsewhere or over.
     pub fn read_all(&mut self) {
-        if std::mem::replace(&mut self.all_read, true) {
+        if self.all_read {
             return;
         }
-        self.allocs.clear();
-        let view = self.view;
-        view.allocs_up_to_priority(self.priority.saturating_sub(MIN_PRIORITY_DELTA), &mut |alloc| {
-            self.note(alloc)
-        });
+        if let Some(few) = self.fleet.slots_of_few(MAX_SINGLE_READS) {
+            few.into_iter().for_each(|slot| self.read_one(slot));
+        } else {
+            self.allocs.clear();
+            let view = self.view;
+            view.allocs_up_to_priority(self.priority.saturating_sub(MIN_PRIORITY_DELTA), &mut |alloc| {
+                self.note(alloc)
+            });
+        }
+        self.all_read = true;
         self.allocs.values_mut().for_each(|allocs| allocs.sort_unstable_by_key(|c| c.id));
     }
 

@@ -7,7 +7,7 @@ use super::place::{NodeAt, ServerAt};
 use super::processes::Process;
 use super::rollouts::{all_have_ended, given_up};
 use super::server_host::ServerHost;
-use super::tracked::TrackedState;
+use super::tracked::{TrackedState, an_end_is_final};
 use super::users::HOME_REGION;
 use super::world::{EPOCH, World};
 use model::alloc::{Allocation, ClientStatus};
@@ -57,6 +57,7 @@ impl World {
             return Err(format!("index {index} was applied twice, to different states"));
         }
         self.check_members(at, &view)?;
+        self.check_term(at)?;
         let is_new_life = !std::mem::replace(&mut self.regions[at].is_tracked, true);
         if index > self.regions[at.region].tracked_index {
             self.track_state(at, &view, changes, is_new_life)?;
@@ -79,7 +80,9 @@ impl World {
         let region = &mut self.regions[at.region];
         let index = view.index();
         let before = region.track(view, changes, whole).map_err(|e| e.to_string())?;
+        an_end_is_final(&before, &self.regions[at.region].tracked, changes)?;
         self.note_changes(at.region, view, changes)?;
+        self.note_history(at.region, changes);
         self.check_forgotten(at.region, &before)?;
         self.check_dispatches(at.region)?;
         let tracked = &self.regions[at.region].tracked;
@@ -174,7 +177,26 @@ impl World {
             Some(alloc) if self.regions[n].reported_ended.contains(&alloc) => {
                 Err(format!("{} starts on {n} after its end was reported", process.label))
             }
-            _ => Ok(()),
+            Some(alloc) => self.check_room(n, alloc),
+            None => Ok(()),
+        }
+    }
+
+    /// What lives on a node fits into it, but for what servers have stopped: that is on its way out. `alloc` is about to start.
+    fn check_room(&self, n: NodeAt, alloc: AllocId) -> Result<(), String> {
+        let region = &self.regions[n.region];
+        let running = self.regions[n].processes.values().filter(|p| p.running);
+        let mut here: BTreeSet<AllocId> = running.filter_map(Process::alloc).collect();
+        here.insert(alloc);
+        let mut sum = Amount::default();
+        for id in here.iter().filter(|id| !region.stopped.contains(*id)) {
+            let Some(known) = region.tracked.allocs.get(id) else { continue };
+            sum = sum.plus(known.resources.total());
+        }
+        let room = Amount { allocs: i64::MAX, ..self.regions[n].traits.capacity };
+        match room.lacks(sum) {
+            None => Ok(()),
+            Some(dimension) => Err(format!("{n} runs {here:?}, too much in {dimension}: {sum:?}")),
         }
     }
 
@@ -265,13 +287,15 @@ impl World {
         }
         self.acknowledged_is_there(&view)?;
         self.check_collected(&view)?;
+        self.check_blocked(&view)?;
         all_have_ended(&view, self.long_since(), self.last_word)?;
         for job in view.jobs(None, "", None, usize::MAX).map_err(|e| e.to_string())? {
             self.job_is_as_wanted(&view, &job)?;
         }
         self.success_was_seen(HOME_REGION, &view)?;
-        if self.ledger.unanswered() > 0 {
-            return Err(format!("{} questions were never answered", self.ledger.unanswered()));
+        let unanswered = self.ledger.unanswered() + self.asks.unanswered();
+        if unanswered > 0 {
+            return Err(format!("{unanswered} questions were never answered"));
         }
         self.nodes_run_what_is_wanted(&view)
     }
@@ -321,21 +345,30 @@ impl World {
         }
         let open = view.open_evals().map_err(|e| e.to_string())?;
         let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
-        let wanted = job.spec.groups.first().map_or(0, |g| g.count) as usize;
+        let excused = waits || given_up(view, job)?;
         // work that was done before it was told to stop or to make way is not done again
         let batch = job.spec.job_type == JobType::Batch;
         let done = |a: &Allocation| {
             let own = a.job_version == job.version && a.job_create_index == job.create_index;
             batch && own && a.server_terminal() && a.ran_successfully() && !a.was_cut_short()
         };
-        let done = view.allocs_of_job(&key).map_err(|e| e.to_string())?.iter().filter(|a| done(a)).count();
+        let all = view.allocs_of_job(&key).map_err(|e| e.to_string())?;
         let mine = |a: &Allocation| {
             let own = a.job_version == job.version && a.job_create_index == job.create_index;
             !a.terminal() || (own && (batch || a.client == ClientStatus::Failed))
         };
-        let current = live.iter().filter(|a| mine(a)).count();
-        if current > wanted || (current + done < wanted && !waits && !given_up(view, job)?) {
-            return Err(format!("{key} wants {wanted}, has {current}, and nothing waits: {live:#?}"));
+        if let Some(alloc) = live.iter().find(|a| !a.terminal() && job.spec.group(&a.group).is_none()) {
+            return Err(format!("{} of {key} is of a group that is no more", alloc.name));
+        }
+        for group in &job.spec.groups {
+            let (name, wanted) = (&group.name, group.count as usize);
+            let done = all.iter().filter(|a| a.group == *name && done(a)).count();
+            let current = live.iter().filter(|a| a.group == *name && mine(a)).count();
+            if current > wanted || (current + done < wanted && !excused) {
+                return Err(format!(
+                    "{key} wants {wanted} of {name}, has {current}, and nothing waits: {live:#?}"
+                ));
+            }
         }
         Ok(())
     }

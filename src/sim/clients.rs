@@ -18,8 +18,6 @@ use std::collections::BTreeMap;
 use wire::http::{Method, Request};
 
 const JOBS: u64 = 4;
-/// How long one of them thinks.
-const PAUSE: Span = Span::millis(400);
 
 /// A question under way.
 enum Question {
@@ -40,6 +38,8 @@ enum Question {
 pub struct Clients {
     draws: Stream,
     on: bool,
+    /// How long one of them thinks, at most.
+    pause: Span,
     questions: BTreeMap<u64, Question>,
     values: u64,
     /// The value that each write has asked for, by job.
@@ -61,6 +61,7 @@ impl Clients {
         Clients {
             draws: Stream::new(seed, 107),
             on: false,
+            pause: Span::seconds(1),
             questions: BTreeMap::new(),
             values: 0,
             asked: BTreeMap::new(),
@@ -74,8 +75,9 @@ impl Clients {
         }
     }
 
-    pub fn start(&mut self) {
+    pub fn start(&mut self, pause: Span) {
         self.on = true;
+        self.pause = pause;
     }
 
     pub fn stop(&mut self) {
@@ -114,7 +116,7 @@ impl World {
         let servers = self.regions[HOME_REGION].servers.len() as u64;
         let server = draws.below(servers) as usize;
         let job = format!("http-{}", draws.below(JOBS));
-        let (kind, pause) = (draws.below(5), draws.span_below(PAUSE));
+        let (kind, pause) = (draws.below(5), draws.span_below(self.clients.pause));
         let at = ServerAt { region: HOME_REGION, server };
         if self.regions[at].is_up() {
             match kind {

@@ -15,7 +15,7 @@ use model::time::Span;
 
 fn with_clients(servers: usize, seed: u64) -> World {
     let mut world = region_of(servers, seed);
-    world.clients.start();
+    world.clients.start(Span::millis(400));
     for user in 0..6 {
         world.after(Span::seconds(1) + Span::millis(user), Event::ClientAsks);
     }

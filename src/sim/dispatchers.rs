@@ -3,7 +3,6 @@
 
 use super::faults::Kind;
 use super::job_specs::dispatched_job;
-use super::place::ServerAt;
 use super::users::{HOME_REGION, User};
 use super::world::{Event, World};
 use model::dispatch::{DispatchRequest, Parameterized, PayloadRule};
@@ -12,7 +11,6 @@ use model::id::JobKey;
 use model::job::{JobSpec, JobStatus};
 use model::random::Stream;
 use model::time::Span;
-use server::effects::Input;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
@@ -20,11 +18,13 @@ const FORM_JOB: &str = "form";
 /// Their questions have numbers apart from those of others.
 const FIRST_QUESTION: u64 = 1 << 41;
 
-struct Question {
-    token: String,
-    server: ServerAt,
-    /// The server has died since; the answer may be under way.
-    lost: bool,
+/// What a token came to, as the newest answer has it.
+#[derive(Clone, Default)]
+struct NamedJob {
+    job: String,
+    create_index: u64,
+    /// How often it was told to be new.
+    made: u64,
 }
 
 pub struct Dispatchers {
@@ -32,11 +32,11 @@ pub struct Dispatchers {
     asked: u64,
     made_up: u64,
     /// Questions without an answer yet, and their tokens; empty for what is no dispatch.
-    open: BTreeMap<u64, Question>,
+    open: BTreeMap<u64, String>,
     /// Tokens of which nobody knows what they came to.
     unsure: Vec<String>,
-    /// By token: the job that the last answer named, and how often one was new.
-    named: BTreeMap<String, (String, u64)>,
+    /// By token.
+    named: BTreeMap<String, NamedJob>,
     /// Every dispatched job that was ever seen: its token, and how it was last.
     seen: BTreeMap<String, (String, JobStatus)>,
     there: BTreeSet<String>,
@@ -70,14 +70,6 @@ impl Dispatchers {
                 self.made_up += 1;
                 (Kind::Dispatched, format!("token-{}", self.made_up))
             }
-        }
-    }
-
-    /// This server is gone.
-    pub fn lose_all(&mut self, server: ServerAt) {
-        for question in self.open.values_mut().filter(|q| q.server == server && !q.lost) {
-            question.lost = true;
-            self.unsure.extend(Some(question.token.clone()).filter(|token| !token.is_empty()));
         }
     }
 }
@@ -158,8 +150,8 @@ impl World {
         self.dispatchers.asked += 1;
         let question = self.dispatchers.asked;
         self.note(|_| format!("user    {question} dispatches {token:?}"));
-        self.dispatchers.open.insert(question, Question { token, server, lost: false });
-        self.server_input(server, Input::Request { token: question, action });
+        self.dispatchers.open.insert(question, token);
+        self.ask(User::Dispatcher, server, question, action);
     }
 
     /// Whether the question was theirs.
@@ -171,13 +163,15 @@ impl World {
         if question <= FIRST_QUESTION {
             return Ok(false);
         }
-        let Some(Question { token, .. }) = self.dispatchers.open.remove(&question) else {
+        let Some(token) = self.dispatchers.open.remove(&question) else {
             return Err(format!("the dispatchers' question {question} was answered twice: {result:?}"));
         };
         let known = &mut self.dispatchers;
-        let (job, new) = match result {
+        let (job, create_index, new) = match result {
             _ if token.is_empty() => return Ok(true),
-            Ok(WriteReply::Dispatched { job, eval, .. }) => (job.clone(), eval.is_some()),
+            Ok(WriteReply::Dispatched { job, eval, create_index, .. }) => {
+                (job.clone(), *create_index, eval.is_some())
+            }
             Ok(other) => return Err(format!("{token} was answered {other:?}")),
             Err(refusal) => {
                 let later = matches!(refusal.kind, RefusalKind::Unavailable | RefusalKind::Busy);
@@ -188,15 +182,19 @@ impl World {
         if known.seen.get(&job).is_none_or(|(of, _)| *of != token) {
             return Err(format!("{token} is told {job}, which never was, or is another's"));
         }
-        let (before, made) = known.named.get(&token).cloned().unwrap_or_default();
-        if before != job && known.there.contains(&before) {
-            return Err(format!("{token} is told {job}, and was told {before}, which is still there"));
+        let before = known.named.get(&token).cloned().unwrap_or_default();
+        // an answer that was long under way
+        if create_index < before.create_index {
+            return Ok(true);
         }
-        let made = if before == job { made } else { 0 } + u64::from(new);
+        if before.job != job && known.there.contains(&before.job) {
+            return Err(format!("{token} is told {job}, and was told {}, which is still there", before.job));
+        }
+        let made = if before.job == job { before.made } else { 0 } + u64::from(new);
         if made > 1 {
             return Err(format!("{token} made {job} twice"));
         }
-        known.named.insert(token, (job, made));
+        known.named.insert(token, NamedJob { job, create_index, made });
         Ok(true)
     }
 

@@ -257,6 +257,7 @@ impl World {
         self.note(|_| "world   heals".into());
         self.faults.heal();
         self.workload.stop();
+        self.clients.stop();
         for seconds in [10, 40, 90] {
             self.after(Span::seconds(seconds), Event::EndPause);
         }

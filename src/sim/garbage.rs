@@ -45,7 +45,7 @@ impl World {
     }
 }
 
-/// What went between two looks, by name.
+/// What went between two looks, by name. `before`: at least all that has changed.
 pub fn forgotten(before: &TrackedState, now: &TrackedState) -> Result<Vec<Kind>, String> {
     let mut fired = vec![];
     // a job that is gone took all that was its own along, however it went
@@ -55,7 +55,9 @@ pub fn forgotten(before: &TrackedState, now: &TrackedState) -> Result<Vec<Kind>,
         if !alloc.terminal() {
             return Err(format!("{id} was forgotten while it was to run: {alloc:#?}"));
         }
-        if let Some(why) = wanted(before, job, alloc) {
+        let deployment =
+            alloc.deployment.and_then(|id| before.deployments.get(&id).or(now.deployments.get(&id)));
+        if let Some(why) = wanted(deployment, job, alloc) {
             return Err(format!("{id} was forgotten: {why}: {alloc:#?}"));
         }
         fired.push(Kind::AllocationForgotten);
@@ -79,7 +81,8 @@ pub fn forgotten(before: &TrackedState, now: &TrackedState) -> Result<Vec<Kind>,
         fired.push(Kind::DeploymentForgotten);
     }
     for (key, job) in before.jobs.iter().filter(|(key, _)| !now.jobs.contains_key(key)) {
-        let live = before.allocs.values().any(|a| a.job == *key && !a.client_terminal());
+        let allocs = before.allocs.values().chain(now.allocs.values());
+        let live = allocs.into_iter().any(|a| a.job == *key && !a.client_terminal());
         // otherwise a user has purged it
         if job.status == JobStatus::Dead && !live {
             fired.push(Kind::DeadJobGone);
@@ -89,14 +92,13 @@ pub fn forgotten(before: &TrackedState, now: &TrackedState) -> Result<Vec<Kind>,
 }
 
 /// Why somebody looks at an allocation that has ended.
-fn wanted(all: &TrackedState, job: &Job, alloc: &Allocation) -> Option<&'static str> {
+fn wanted(deployment: Option<&Arc<Deployment>>, job: &Job, alloc: &Allocation) -> Option<&'static str> {
     if job.spec.stop {
         return None;
     }
     let replaced = alloc.next.is_some();
     let failed = alloc.client == ClientStatus::Failed && alloc.desired == DesiredStatus::Run;
-    let active =
-        alloc.deployment.and_then(|id| all.deployments.get(&id)).is_some_and(|d| d.status.is_active());
+    let active = deployment.is_some_and(|d| d.status.is_active());
     match job.spec.job_type {
         _ if active => Some("its deployment is under way"),
         JobType::Batch if alloc.job_version == job.version && !replaced => {
@@ -115,7 +117,8 @@ pub fn left_over(now: &TrackedState, old: Wall) -> Result<(), String> {
         let Some(job) = now.jobs.get(&alloc.job) else { continue };
         let owed =
             now.deployments.values().any(|d| d.job == alloc.job && d.status != DeploymentStatus::Successful);
-        if wanted(now, job, alloc).is_none() && !owed {
+        let deployment = alloc.deployment.and_then(|id| now.deployments.get(&id));
+        if wanted(deployment, job, alloc).is_none() && !owed {
             return Err(format!("{} should have been forgotten: {alloc:#?}", alloc.id));
         }
     }

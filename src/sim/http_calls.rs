@@ -16,6 +16,9 @@ use wire::request::{Refusal, WriteReply};
 /// Their numbers are apart from those of others' questions.
 const FIRST_CALL: u64 = 1 << 42;
 
+/// How often a waiting query looks whether anything has moved.
+const LOOKS_EVERY: Span = Span::millis(500);
+
 /// What became of a request, as far as its caller knows.
 #[derive(Debug)]
 pub enum Outcome {
@@ -102,7 +105,11 @@ impl World {
     }
 
     fn wait_for(&mut self, id: u64, wait: Wait) {
-        let left = wait.wake_at.since(self.now).max(Span(10_000));
+        let mut left = wait.wake_at.since(self.now).max(Span(10_000));
+        if !wait.keys.is_empty() {
+            // what it waits for may have moved
+            left = left.min(LOOKS_EVERY);
+        }
         self.set_step(id, Step::Waiting(wait.state));
         self.after(left, Event::Call { id });
     }
@@ -167,6 +174,7 @@ impl World {
     fn end_call(&mut self, id: u64, outcome: Outcome) -> Result<(), String> {
         let Some(call) = self.http_calls.calls.remove(&id) else { return Ok(()) };
         match call.serving {
+            None if self.asks.asked(id) => self.ask_answered(id, outcome),
             None => self.client_answered(id, outcome),
             Some(serving) => {
                 let response = match outcome {

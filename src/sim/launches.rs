@@ -1,6 +1,7 @@
 //! Periodic jobs in the simulated world: times of every kind, users who launch them by hand, and what must be so of their
 //! launches while servers die and clocks step: none is lost, none happens twice.
 
+use super::api_requests::may_be_done;
 use super::faults::Kind;
 use super::ledger::WrittenJob;
 use super::place::ServerAt;
@@ -14,10 +15,9 @@ use model::id::JobKey;
 use model::job::{Job, JobSpec};
 use model::periodic::Periodic;
 use model::time::{Span, Wall};
-use server::effects::Input;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
+use wire::request::{Refusal, WriteReply, WriteRequest};
 
 pub const CLOCK_JOB: &str = "clock";
 const MADE_UP: &str = "Sim/Summer";
@@ -55,9 +55,9 @@ impl World {
         let token = self.workload.token();
         self.forced_launches.insert(token, None);
         self.note(|_| format!("user    {token} launches {job}"));
-        self.ledger.asked_aside(token, at);
+        self.ledger.asked_aside(token);
         self.faults.fired(Kind::LaunchByHand);
-        self.server_input(at, Input::Request { token, action: WriteRequest::ForceLaunch { job } });
+        self.ask(User::Workload, at, token, WriteRequest::ForceLaunch { job });
     }
 
     /// The leader times the jobs that the state says.
@@ -150,7 +150,7 @@ impl World {
         let Some(known) = self.forced_launches.get_mut(&token) else { return };
         match result {
             Ok(WriteReply::Job { eval, .. }) => *known = *eval,
-            Err(refusal) if refusal.kind == RefusalKind::Unavailable => {}
+            Err(refusal) if may_be_done(refusal) => {}
             _ => drop(self.forced_launches.remove(&token)),
         }
     }
@@ -160,10 +160,10 @@ impl World {
         let job = JobKey::new("default", CLOCK_JOB);
         let Some(at) = self.server_of(User::Workload) else { return };
         let token = self.workload.token();
-        self.ledger.asked(token, at, job.clone(), WrittenJob::Stopped);
+        self.ledger.asked(token, job.clone(), WrittenJob::Stopped);
         let action =
             WriteRequest::DeregisterJob { job, purge: false, eval_priority: None, no_shutdown_delay: false };
-        self.server_input(at, Input::Request { token, action });
+        self.ask(User::Workload, at, token, action);
     }
 }
 

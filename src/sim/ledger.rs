@@ -1,10 +1,13 @@
 //! What users were told: every acknowledged write, and every write of which nobody knows. At the end the state must hold,
 //! for each job, what one of the writes that may have been last would have written.
 
-use super::place::ServerAt;
 use model::id::JobKey;
 use model::job::JobSpec;
+use model::time::{Mono, Span};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// In a region of several servers, what nobody knows of may be under way for so long: between servers, and to one that sleeps.
+const LATE: Span = Span::minutes(5);
 
 /// What a write leaves of its job.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,35 +19,35 @@ pub enum WrittenJob {
 
 #[derive(Default)]
 pub struct Ledger {
-    open: BTreeMap<u64, (ServerAt, JobKey, WrittenJob)>,
+    open: BTreeMap<u64, (JobKey, WrittenJob)>,
     /// What each job may be now, newest last. More than one only while an outcome is unknown.
     may_be: BTreeMap<JobKey, Vec<WrittenJob>>,
+    /// Writes of which nobody knows, and until when they may still be done.
+    late: BTreeMap<JobKey, Vec<(Mono, WrittenJob)>>,
     /// Questions that leave every job's spec to the servers.
-    aside: BTreeMap<u64, ServerAt>,
+    aside: BTreeSet<u64>,
     /// Every spec that users ever wanted: a job that rolls back has one of them.
     ever: BTreeMap<JobKey, Vec<JobSpec>>,
-    /// Whose answer was under way, or never would come, when the server died.
-    lost: BTreeSet<u64>,
     pub acknowledged: u64,
     pub refused: u64,
     pub unknown: u64,
 }
 
 impl Ledger {
-    pub fn asked(&mut self, token: u64, server: ServerAt, job: JobKey, written: WrittenJob) {
+    pub fn asked(&mut self, token: u64, job: JobKey, written: WrittenJob) {
         if let WrittenJob::Spec(spec) = &written {
             self.ever.entry(job.clone()).or_default().push(JobSpec::clone(spec));
         }
-        self.open.insert(token, (server, job, written));
+        self.open.insert(token, (job, written));
     }
 
-    pub fn asked_aside(&mut self, token: u64, server: ServerAt) {
-        self.aside.insert(token, server);
+    pub fn asked_aside(&mut self, token: u64) {
+        self.aside.insert(token);
     }
 
     /// Whether it was such a question, which is answered by now.
     pub fn answered_aside(&mut self, token: u64) -> bool {
-        self.aside.remove(&token).is_some()
+        self.aside.remove(&token)
     }
 
     pub fn was_ever_wanted(&self, job: &JobKey, spec: &JobSpec) -> bool {
@@ -53,51 +56,50 @@ impl Ledger {
 
     /// A job with a write under way gets no other one: otherwise their order would be a guess.
     pub fn is_free(&self, job: &JobKey) -> bool {
-        self.open.values().all(|(_, j, _)| j != job)
+        self.open.values().all(|(j, _)| j != job)
+    }
+
+    /// Nothing is under way, and nobody knows of a write that may still come.
+    pub fn is_settled(&self, job: &JobKey, now: Mono) -> bool {
+        self.is_free(job) && self.late.get(job).is_none_or(|all| all.iter().all(|(until, _)| *until < now))
     }
 
     /// An answer has come. False if nobody asked, or the question was answered already.
-    pub fn is_due(&mut self, token: u64) -> bool {
-        self.open.contains_key(&token) || self.lost.remove(&token)
+    pub fn is_due(&self, token: u64) -> bool {
+        self.open.contains_key(&token)
     }
 
     /// Questions that nobody has answered.
     pub fn unanswered(&self) -> usize {
-        self.open.len()
+        self.open.len() + self.aside.len()
     }
 
-    /// False if the answer came too late: the outcome counts as unknown.
-    pub fn acknowledge(&mut self, token: u64) -> bool {
-        let Some((_, job, written)) = self.open.remove(&token) else { return false };
+    /// What was asked for.
+    pub fn acknowledge(&mut self, token: u64, now: Mono) -> Option<(JobKey, WrittenJob)> {
+        let (job, written) = self.open.remove(&token)?;
         self.acknowledged += 1;
-        self.may_be.insert(job, vec![written]);
-        true
+        let late = self.late.entry(job.clone()).or_default();
+        late.retain(|(until, _)| now <= *until);
+        let mut all: Vec<WrittenJob> = late.iter().map(|(_, written)| written.clone()).collect();
+        all.push(written.clone());
+        self.may_be.insert(job.clone(), all);
+        Some((job, written))
     }
 
-    pub fn refuse(&mut self, token: u64) -> bool {
+    pub fn refuse(&mut self, token: u64) {
         self.refused += 1;
-        self.open.remove(&token).is_some()
+        self.open.remove(&token);
     }
 
-    pub fn lose(&mut self, token: u64) -> bool {
-        let Some((_, job, written)) = self.open.remove(&token) else { return false };
+    /// `is_alone`: one server is the region, and what it forgets with its death does not come later. What was wanted.
+    pub fn lose(&mut self, token: u64, now: Mono, is_alone: bool) -> Option<(JobKey, WrittenJob)> {
+        let (job, written) = self.open.remove(&token)?;
         self.unknown += 1;
-        self.may_be.entry(job).or_insert_with(|| vec![WrittenJob::Absent]).push(written);
-        true
-    }
-
-    /// This server is gone: nobody will answer what it was asked.
-    pub fn lose_all(&mut self, server: ServerAt) {
-        let aside: Vec<u64> = self.aside.iter().filter(|(_, at)| **at == server).map(|(t, _)| *t).collect();
-        for token in aside {
-            self.aside.remove(&token);
-            self.lost.insert(token);
+        self.may_be.entry(job.clone()).or_insert_with(|| vec![WrittenJob::Absent]).push(written.clone());
+        if !is_alone {
+            self.late.entry(job.clone()).or_default().push((now.after(LATE), written.clone()));
         }
-        let open: Vec<u64> = self.open.iter().filter(|(_, q)| q.0 == server).map(|(t, _)| *t).collect();
-        for token in open {
-            self.lost.insert(token);
-            self.lose(token);
-        }
+        Some((job, written))
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = (&JobKey, &[WrittenJob])> {
@@ -106,14 +108,20 @@ impl Ledger {
 }
 
 #[test]
-fn only_what_a_dead_server_was_asked_is_lost() {
-    let at = |server| ServerAt { region: 0, server };
-    let job = |id: &str| JobKey::new("default", id);
-    let mut ledger = Ledger::default();
-    ledger.asked(1, at(0), job("a"), WrittenJob::Stopped);
-    ledger.asked(2, at(1), job("b"), WrittenJob::Stopped);
-    ledger.asked_aside(3, at(0));
-    ledger.lose_all(at(0));
-    assert!(ledger.is_free(&job("a")) && !ledger.is_free(&job("b")));
-    assert!(!ledger.answered_aside(3) && ledger.unknown == 1 && ledger.unanswered() == 1);
+fn what_nobody_knows_of_may_come_late_among_several_servers() {
+    let job = JobKey::new("default", "a");
+    let left = |is_alone, acknowledged_at| {
+        let mut ledger = Ledger::default();
+        ledger.asked(1, job.clone(), WrittenJob::Absent);
+        ledger.lose(1, Mono(1), is_alone);
+        assert_eq!(ledger.is_settled(&job, Mono(2)), is_alone);
+        ledger.asked(2, job.clone(), WrittenJob::Stopped);
+        assert!(!ledger.is_free(&job));
+        ledger.acknowledge(2, acknowledged_at);
+        ledger.jobs().flat_map(|(_, all)| all.to_vec()).collect::<Vec<_>>()
+    };
+    let long_after = Mono(2).after(LATE);
+    assert_eq!(left(true, Mono(2)), vec![WrittenJob::Stopped]);
+    assert_eq!(left(false, Mono(2)), vec![WrittenJob::Absent, WrittenJob::Stopped]);
+    assert_eq!(left(false, long_after), vec![WrittenJob::Stopped]);
 }

@@ -27,7 +27,7 @@ fn with_clients(servers: usize, seed: u64) -> World {
 }
 
 fn start_clients(world: &mut World) {
-    world.clients.start();
+    world.clients.start(Span::millis(400));
     for user in 0..4 {
         world.after(Span::seconds(3) + Span::millis(user), Event::ClientAsks);
     }

@@ -1,15 +1,19 @@
 //! The deterministic world: real brains on real stores, with a simulated clock, network, disks and processes, and every
 //! fault that fits in a seed. Nothing here is a stand-in for a brain; what is simulated is only what brains cannot see.
 //!
-//! A world has regions of servers and nodes; every fault is counted when it strikes. The seeds run one region of one
-//! server; `elections` runs regions of several.
+//! A world has regions of servers and nodes; every fault is counted when it strikes. The seeds run one region of one, three or
+//! five servers; `elections`, `consistency` and `snapshots` look at what only several do.
 //!
 //! Refuses to know: `io`, `agent`, `cli`. Invariants: no thread, no clock, no entropy: a seed decides everything, and the
 //! same seed twice gives the same trace. `DROVER_SIM_SEED=n` runs one seed and prints its events; `DROVER_SIM_SEEDS=n`
-//! sets how many are run.
+//! sets how many are run; `DROVER_SIM_SERVERS=n` gives every region n servers, whatever its seed says.
 
 #![cfg(test)]
 
+mod agreement;
+mod api_requests;
+mod asks;
+mod blocked;
 mod checks;
 mod clients;
 mod clock;
@@ -47,9 +51,11 @@ mod snapshot_links;
 mod snapshots;
 mod stores;
 mod tests;
+mod topologies;
 mod trace;
 mod tracked;
 mod users;
 mod wear;
 mod workload;
 mod world;
+mod worlds;

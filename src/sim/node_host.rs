@@ -10,6 +10,7 @@ use super::place::{Daemon, Machine, NodeAt};
 use super::processes::{FIRST_PID, Process};
 use super::server_host::{MAX_FAILED_OPENS, ServerHost};
 use super::world::{Event, World};
+use super::worlds::NodeTraits;
 use ::keeper::brain::Keeper;
 use ::keeper::effects as keeper;
 use ::keeper::journal;
@@ -74,6 +75,7 @@ pub struct NodeHost {
     /// What the client was told of that.
     told_full: bool,
     pub clock: Clock,
+    pub traits: NodeTraits,
     /// When a server answered a heartbeat last.
     pub heard_at: Mono,
     /// How each run that came to an end did end.
@@ -135,6 +137,7 @@ impl NodeHost {
             full: false,
             told_full: false,
             clock: Clock::right(),
+            traits: NodeTraits::plain(),
             heard_at: Mono::default(),
             ends: BTreeMap::new(),
             executed: BTreeSet::new(),
@@ -162,7 +165,7 @@ impl NodeHost {
         self.processes.iter().filter_map(mark).collect()
     }
 
-    fn info(&self) -> NodeInfo {
+    pub fn info(&self) -> NodeInfo {
         let raw_exec = DriverInfo {
             detected: true,
             healthy: true,
@@ -176,19 +179,20 @@ impl NodeHost {
             address: format!("10.0.{}.{}", self.at.region, self.at.node),
             reserved_ports: String::new(),
         };
+        let rack = Some(self.traits.rack.clone()).filter(|r| !r.is_empty()).map(|r| ("rack".to_string(), r));
         NodeInfo {
             id: self.id,
             secret: self.secret,
             name: format!("node-{}", self.at.node),
             datacenter: "dc1".into(),
             pool: "default".into(),
-            class: String::new(),
+            class: self.traits.class.clone(),
             http_addr: String::new(),
             attributes: [("kernel.name", "linux"), ("driver.raw_exec", "1")]
                 .map(|(k, v)| (k.to_string(), v.to_string()))
                 .into(),
-            meta: BTreeMap::new(),
-            capacity: Amount { cpu_mhz: 1000, memory_mb: 1000, disk_mb: 10_000, ..Amount::ZERO },
+            meta: rack.into_iter().collect(),
+            capacity: self.traits.capacity,
             reserved: Amount::ZERO,
             cpu_cores: 4,
             networks: vec![],

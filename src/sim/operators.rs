@@ -13,7 +13,6 @@ use model::job::Job;
 use model::node::NodeStatus;
 use model::random::Stream;
 use model::time::Span;
-use server::effects::Input;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -122,7 +121,7 @@ impl World {
         let token = self.operators.next_token;
         self.operators.asked.insert(token);
         self.note(|_| format!("operator {token} {action:?}"));
-        self.server_input(at, Input::Request { token, action });
+        self.ask(User::Operator, at, token, action);
     }
 
     /// When all is well again: the drains have had their time, and what was drained is empty. Then all nodes are opened.

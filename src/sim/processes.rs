@@ -59,9 +59,10 @@ impl World {
     pub(super) fn spawn(&mut self, n: NodeAt, run: RunId, spec: Box<RunSpec>) {
         let life = self.regions[n].keeper_life;
         if self.faults.one_in(60) {
-            self.faults.fired(Kind::StartFailed);
-            let message = "resource temporarily unavailable".to_string();
-            let input = Box::new(keeper::Input::SpawnFailed { run, message, retryable: true });
+            let retryable = self.faults.draw(3) > 0;
+            self.faults.fired(if retryable { Kind::StartFailed } else { Kind::StartFailedForGood });
+            let message = if retryable { "resource temporarily unavailable" } else { "exec format error" };
+            let input = Box::new(keeper::Input::SpawnFailed { run, message: message.into(), retryable });
             return self.after(Span(200_000), Event::ToKeeper { node: n, life, input });
         }
         let (pid, start_ticks) = (self.free_pid(n), self.now.0 / TICK_NANOS);

@@ -2,6 +2,7 @@
 //!
 //! Refuses to know what must be so.
 
+use super::agreement::History;
 use super::launches::Launched;
 use super::node_host::NodeHost;
 use super::place::{Machine, NodeAt, ServerAt};
@@ -26,6 +27,7 @@ pub struct Region {
     pub restarted: BTreeSet<AllocId>,
     /// Allocations that were seen to be preempted.
     pub evicted: BTreeSet<AllocId>,
+    pub history: History,
     pub launched: Launched,
     pub deployment_statuses: DeploymentStatuses,
     /// The state at the newest index that any server has shown.
@@ -55,6 +57,7 @@ impl Region {
             stopped: BTreeSet::new(),
             restarted: BTreeSet::new(),
             evicted: BTreeSet::new(),
+            history: History::default(),
             launched: Launched::new(),
             deployment_statuses: DeploymentStatuses::new(),
             tracked: TrackedState::default(),

@@ -15,7 +15,6 @@ use model::job::{HealthCheck, Job, UpdatePolicy};
 use model::node::NodeStatus;
 use model::random::Stream;
 use model::time::{Span, Wall};
-use server::effects::Input;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -106,11 +105,8 @@ impl World {
         let Some(at) = self.server_of(User::Workload) else { return };
         let token = self.workload.token();
         self.note(|_| format!("user    {token} wants of deployment {deployment}: {step:?}"));
-        self.ledger.asked_aside(token, at);
-        self.server_input(
-            at,
-            Input::Request { token, action: WriteRequest::StepDeployment { deployment, step } },
-        );
+        self.ledger.asked_aside(token);
+        self.ask(User::Workload, at, token, WriteRequest::StepDeployment { deployment, step });
     }
 
     fn active_deployments(&mut self) -> Option<Vec<(Deployment, Vec<Allocation>)>> {

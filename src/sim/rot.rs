@@ -101,14 +101,15 @@ impl World {
         self.after(back_after, Event::Start(daemon));
     }
 
-    /// Bits of a keeper's journal flip. Nobody can tell from then on what it had of the runs that it knew.
+    /// Bits of a keeper's journal flip. Nobody can tell from then on what it had of the runs whose entries they hit.
     pub fn rot_journal(&mut self, n: NodeAt, bits: u64, killed: bool) {
         let host = &mut self.regions[n];
         let known = journal::read(&host.journal.contents()).entries;
         let before = host.journal.counts().bits_rotten;
         host.journal.rot(bits);
         if host.journal.counts().bits_rotten > before {
-            host.doubtful.extend(known.iter().map(JournalEntry::run));
+            let left = journal::read(&host.journal.contents()).entries;
+            host.doubtful.extend(known.iter().filter(|e| !left.contains(e)).map(JournalEntry::run));
         }
         if killed && host.keeper.is_some() {
             self.crash_keeper(n);

@@ -4,14 +4,13 @@
 use super::faults::Kind;
 use super::ledger::WrittenJob;
 use super::place::ServerAt;
-use super::users::User;
+use super::users::{HOME_REGION, User};
 use super::world::{Event, World};
 use model::id::JobKey;
 use model::job::{Job, JobSpec, JobType};
 use model::random::Stream;
 use model::scaling::Scaling;
 use model::time::Span;
-use server::effects::Input;
 use std::collections::BTreeMap;
 use wire::command::ScaleRequest;
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
@@ -59,7 +58,7 @@ impl World {
             0 => None,
             _ => Some(self.scalers.draws.below(6) as i64),
         };
-        if let Some(at) = self.server_of(User::Scaler).filter(|_| self.ledger.is_free(&job)) {
+        if let Some(at) = self.server_of(User::Scaler).filter(|_| self.ledger.is_settled(&job, self.now)) {
             self.ask_to_scale(at, job, count);
         }
         let wait = Span::seconds(5) + Span(self.scalers.draws.below(30_000_000_000) as i64);
@@ -68,12 +67,9 @@ impl World {
     }
 
     fn ask_to_scale(&mut self, at: ServerAt, job: JobKey, count: Option<i64>) {
-        let Some(Some((known, deployed))) = self.read(User::Scaler, |view| {
-            let active = view.latest_deployment(&job)?.is_some_and(|d| d.status.is_active());
-            Ok(view.job(&job)?.map(|known| (known, active)))
-        }) else {
-            return;
-        };
+        let tracked = &self.regions[HOME_REGION].tracked;
+        let Some(known) = tracked.jobs.get(&job).cloned() else { return };
+        let deployed = tracked.deployments.values().any(|d| d.job == job && d.status.is_active());
         let Some(group) = known.spec.groups.first() else { return };
         // while one may roll back, nobody can tell what comes of a word on its count
         if deployed && count.is_some() && group.update.is_some_and(|u| u.auto_revert) {
@@ -85,8 +81,8 @@ impl World {
         });
         let token = self.workload.token();
         match count {
-            Some(count) => self.ledger.asked(token, at, job.clone(), scaled(&known, count)),
-            None => self.ledger.asked_aside(token, at),
+            Some(count) => self.ledger.asked(token, job.clone(), scaled(&known, count)),
+            None => self.ledger.asked_aside(token),
         }
         self.note(|_| format!("user    {token} scales {} to {count:?}", job.id));
         self.scalers.asked.insert(token, Asked { job: job.clone(), count, beyond });
@@ -94,7 +90,7 @@ impl World {
         let group = group.name.clone();
         let request =
             ScaleRequest { job, group, count, message, error: count.is_none(), meta, enforce_index: None };
-        self.server_input(at, Input::Request { token, action: WriteRequest::ScaleJob(Box::new(request)) });
+        self.ask(User::Scaler, at, token, WriteRequest::ScaleJob(Box::new(request)));
     }
 
     /// What became of a word on a count.
@@ -105,9 +101,9 @@ impl World {
             (Ok(_), Some(_)) if beyond => {
                 return Err(format!("{job} was scaled to {count:?}, beyond its limits"));
             }
-            (Ok(_), Some(count)) => {
+            (Ok(reply), Some(count)) => {
                 self.faults.fired(Kind::Scaled);
-                return self.check_scaled(&job, count, token);
+                return self.check_scaled(&job, count, token, reply.index());
             }
             (Err(refusal), _) if refusal.message.contains("active deployment") => {
                 self.faults.fired(Kind::ScalingBlockedByADeployment);
@@ -123,10 +119,13 @@ impl World {
         Ok(())
     }
 
-    /// It was just acknowledged, and nobody else has a word on this job under way.
-    fn check_scaled(&mut self, key: &JobKey, count: i64, token: u64) -> Result<(), String> {
-        let found = self.read(User::Scaler, |view| Ok((view.job(key)?, view.scaling_events(key, "group")?)));
-        let Some((job, events)) = found else { return Ok(()) };
+    /// It was just acknowledged with that index, and nobody else has a word on this job under way.
+    fn check_scaled(&mut self, key: &JobKey, count: i64, token: u64, index: u64) -> Result<(), String> {
+        let found = self.read(User::Scaler, |view| {
+            Ok((view.index() >= index, view.job(key)?, view.scaling_events(key, "group")?))
+        });
+        // its server may not be there yet
+        let Some((true, job, events)) = found else { return Ok(()) };
         let said =
             events.0.first().is_some_and(|e| e.count == Some(count) && e.message == format!("word {token}"));
         let is = job.as_ref().and_then(|job| job.spec.groups.first()).map(|g| g.count);

@@ -4,13 +4,12 @@
 use super::faults::Kind;
 use super::ledger::WrittenJob;
 use super::place::ServerAt;
-use super::users::User;
+use super::users::{HOME_REGION, User};
 use super::world::World;
 use model::eval::Evaluation;
 use model::id::{EvalId, JobKey};
 use model::job::Job;
 use model::scheduling::{Algorithm, SchedulerSettings};
-use server::effects::Input;
 use wire::request::WriteRequest;
 
 /// Evaluations that an operator deletes at once.
@@ -62,29 +61,35 @@ impl World {
         });
         let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return };
         self.faults.fired(Kind::EvaluationsDeleted);
-        self.operator_asks(WriteRequest::DeleteEvals { ids, skip_needed: true });
+        self.operator_asks(WriteRequest::DeleteEvals { ids, skip_needed: false });
     }
 
     /// A user wants an older version back, or calls it good.
     pub fn revert_a_job(&mut self, job: JobKey) {
-        let Some(at) = self.server_of(User::Workload).filter(|_| self.ledger.is_free(&job)) else { return };
+        let settled = self.ledger.is_settled(&job, self.now);
+        let Some(at) = self.server_of(User::Workload).filter(|_| settled) else { return };
         let Some(versions) = self.read(User::Workload, |view| view.job_versions(&job)) else { return };
+        let newest = self.regions[HOME_REGION].tracked.jobs.get(&job);
+        // its server may not be there yet
+        if newest.map(|j| j.job_modify_index) != versions.first().map(|j| j.job_modify_index) {
+            return;
+        }
         let older: Vec<Job> = versions.into_iter().skip(1).collect();
         let Some(old) = older.get(self.workload.draw(older.len().max(1) as u64) as usize) else { return };
         let (token, version) = (self.workload.token(), old.version);
         let action = if self.workload.draw(3) == 0 {
             self.faults.fired(Kind::VersionCalledGood);
-            self.ledger.asked_aside(token, at);
+            self.ledger.asked_aside(token);
             WriteRequest::SetStability { job, version, stable: true }
         } else {
             self.faults.fired(Kind::JobReverted);
             let spec = old.spec.clone();
             let left = if spec.stop { WrittenJob::Stopped } else { WrittenJob::Spec(Box::new(spec)) };
-            self.ledger.asked(token, at, job.clone(), left);
+            self.ledger.asked(token, job.clone(), left);
             WriteRequest::RevertJob { job, version, enforce_prior_version: None }
         };
         self.note(|_| format!("user    {token} {action:?}"));
-        self.server_input(at, Input::Request { token, action });
+        self.ask(User::Workload, at, token, action);
     }
 
     fn settings(&mut self) -> Option<SchedulerSettings> {

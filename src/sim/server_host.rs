@@ -6,6 +6,7 @@ use super::faults::Kind;
 use super::garbage::RULES;
 use super::place::{Daemon, Machine, ServerAt};
 use super::world::{Event, World};
+use super::worlds;
 use model::garbage::GarbageRules;
 use model::id::server_id;
 use model::key::Seed;
@@ -42,6 +43,8 @@ pub struct ServerHost {
     disks: u64,
     pub disk: SimDisk,
     pub options: Options,
+    /// Each life begins with another configuration.
+    pub varies: bool,
     pub garbage: GarbageRules,
     seed: u64,
     lives: u64,
@@ -82,6 +85,7 @@ impl ServerHost {
                 unsaved_rows: UNSAVED_ROWS,
                 ..Options::default()
             },
+            varies: false,
             garbage: RULES,
             seed,
             lives: 0,
@@ -172,12 +176,14 @@ impl ServerHost {
     }
 
     fn config(&self) -> Config {
+        let (workers, ready_per_worker) =
+            if self.varies { worlds::workers(self.seed, self.lives) } else { (2, 0) };
         Config {
             bootstrap_expect: self.expect,
             info: self.info(),
             heartbeats: HeartbeatRules::default(),
-            workers: 2,
-            ready_per_worker: 0,
+            workers,
+            ready_per_worker,
             tracked_versions: 3,
             scheduler: super::preemption::settings(self.seed),
             garbage: self.garbage,
@@ -195,6 +201,9 @@ impl World {
     pub fn start_server(&mut self, at: ServerAt) -> Result<(), String> {
         let host = &mut self.regions[at];
         host.lives += 1;
+        if host.varies {
+            host.options = worlds::options(host.options, host.seed, host.lives);
+        }
         let (store, recovered) = match Store::open(host.disk.media(), host.options) {
             Ok(opened) => opened,
             Err(OpenError::Fault(fault @ Fault::Corrupt(_))) => return self.server_refuses(at, &fault),
@@ -256,8 +265,6 @@ impl World {
         host.disk.detach();
         host.brain = None;
         host.inbox.clear();
-        self.ledger.lose_all(at);
-        self.dispatchers.lose_all(at);
         for server in self.regions.servers_of(at.region).into_iter().filter(|server| *server != at) {
             let found = self.delay(Span::millis(1), Span::millis(50));
             self.after(found, Event::LinkDown { server, peer: self.regions[at].id() });
@@ -405,7 +412,7 @@ impl World {
                 }
             }
             Effect::Reply { token, result } => {
-                self.after(Span(1_000), Event::Answer { server: at, token, result });
+                self.after(Span(1_000), Event::Answer { token, result });
             }
             Effect::ReadConfirmed { token, confirmed } => self.call_confirmed(token, confirmed)?,
             Effect::Forwarded { token, result } => self.call_forwarded(token, result)?,

@@ -2,7 +2,7 @@
 //! changed, and now and then held against the whole again. Refuses to know what must be so.
 
 use super::region::Region;
-use model::alloc::Allocation;
+use model::alloc::{Allocation, ClientStatus};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey};
@@ -12,7 +12,7 @@ use state::view::View;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use wire::change::Change;
+use wire::change::{AllocChange, Change};
 
 #[derive(Clone, Default)]
 pub struct TrackedState {
@@ -33,16 +33,20 @@ impl TrackedState {
         Ok(state)
     }
 
-    fn follow(&mut self, change: &Change, view: &View) -> Result<(), Fault> {
+    /// `before` gets what it was until now.
+    fn follow(&mut self, change: &Change, view: &View, before: &mut TrackedState) -> Result<(), Fault> {
         match change {
-            Change::Alloc(a) => put(&mut self.allocs, a.id, view.alloc(a.id)?.map(Arc::new)),
+            Change::Alloc(a) => {
+                put((&mut self.allocs, &mut before.allocs), a.id, view.alloc(a.id)?.map(Arc::new));
+            }
             Change::Eval(e) | Change::EvalDeleted(e) => {
-                put(&mut self.evals, e.id, view.eval(e.id)?.map(Arc::new));
+                put((&mut self.evals, &mut before.evals), e.id, view.eval(e.id)?.map(Arc::new));
             }
             Change::Deployment(d) => {
-                put(&mut self.deployments, d.id, view.deployment(d.id)?.map(Arc::new));
+                let value = view.deployment(d.id)?.map(Arc::new);
+                put((&mut self.deployments, &mut before.deployments), d.id, value);
             }
-            Change::Job { job } => put(&mut self.jobs, job.clone(), view.job(job)?),
+            Change::Job { job } => put((&mut self.jobs, &mut before.jobs), job.clone(), view.job(job)?),
             Change::Node(_)
             | Change::Namespace
             | Change::NodePool
@@ -68,10 +72,15 @@ fn unmarked(evals: &BTreeMap<EvalId, Arc<Evaluation>>) -> BTreeMap<EvalId, Evalu
     all
 }
 
-fn put<K: Ord, V>(all: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
-    match value {
-        Some(value) => drop(all.insert(key, value)),
-        None => drop(all.remove(&key)),
+type Rows<K, V> = BTreeMap<K, V>;
+
+fn put<K: Ord + Clone, V>((all, before): (&mut Rows<K, V>, &mut Rows<K, V>), key: K, value: Option<V>) {
+    let old = match value {
+        Some(value) => all.insert(key.clone(), value),
+        None => all.remove(&key),
+    };
+    if let Some(old) = old {
+        before.entry(key).or_insert(old);
     }
 }
 
@@ -92,16 +101,33 @@ where
 }
 
 impl Region {
-    /// After a turn of a server whose state is at `view`; gives the state as it was before. `whole`: changes may have gone untold.
+    /// After a turn of a server whose state is at `view`; gives what has changed as it was before, and maybe more. `whole`: changes may
+    /// have gone untold.
     pub fn track(&mut self, view: &View, changes: &[Change], whole: bool) -> Result<TrackedState, Fault> {
         self.tracked_index = view.index();
         if whole {
             return Ok(std::mem::replace(&mut self.tracked, TrackedState::read(view)?));
         }
-        let before = self.tracked.clone();
-        changes.iter().try_for_each(|change| self.tracked.follow(change, view))?;
+        let mut before = TrackedState::default();
+        changes.iter().try_for_each(|change| self.tracked.follow(change, view, &mut before))?;
         Ok(before)
     }
+}
+
+/// What has ended on its node does not live again.
+pub fn an_end_is_final(before: &TrackedState, now: &TrackedState, changes: &[Change]) -> Result<(), String> {
+    let ended = |a: &Allocation| matches!(a.client, ClientStatus::Complete | ClientStatus::Failed);
+    for change in changes {
+        let Change::Alloc(AllocChange { id, .. }) = change else { continue };
+        if let (Some(before), Some(now)) = (before.allocs.get(id), now.allocs.get(id))
+            && ended(before)
+            && !ended(now)
+        {
+            let (was, is) = (before.client.as_str(), now.client.as_str());
+            return Err(format!("{id} of {} was {was}, and now is {is}", now.job));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -116,9 +142,36 @@ mod tests {
         let told = region.run(&register(spec("web", 1), Some(eval(1, "web")))).changes;
         let whole = TrackedState::read(&region.view()).unwrap();
         assert!(seen.is_as(&whole).unwrap_err().starts_with("no turn told of evaluation"));
-        told.iter().try_for_each(|change| seen.follow(change, &region.view())).unwrap();
+        let before = &mut TrackedState::default();
+        told.iter().try_for_each(|change| seen.follow(change, &region.view(), before)).unwrap();
+        assert_eq!(before.jobs.len(), 0, "nothing was there before");
         assert_eq!(seen.is_as(&whole), Ok(()));
         seen.jobs.values_mut().for_each(|job| Arc::make_mut(job).version += 1);
         assert!(seen.is_as(&whole).unwrap_err().starts_with("no turn told of job"));
+    }
+
+    #[test]
+    fn an_end_that_is_taken_back_is_found() {
+        use state::samples::{alloc, alloc_id, eval_id, node_id};
+        let mut region = Sample::default();
+        region.run(&register(spec("web", 1), None));
+        let with = |client| {
+            let alloc = alloc(1, &region.job("web"), node_id(1), eval_id(1));
+            let mut state = TrackedState::default();
+            state.allocs.insert(alloc_id(1), Arc::new(Allocation { client, ..alloc }));
+            state
+        };
+        let change = AllocChange {
+            id: alloc_id(1),
+            job: region.job("web").spec.key(),
+            node: node_id(1),
+            eval: eval_id(1),
+            for_node: false,
+            freed: false,
+        };
+        let changes = [Change::Alloc(change)];
+        let (running, ended) = (with(ClientStatus::Running), with(ClientStatus::Complete));
+        assert_eq!(an_end_is_final(&running, &ended, &changes), Ok(()));
+        assert!(an_end_is_final(&ended, &running, &changes).is_err());
     }
 }

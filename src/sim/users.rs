@@ -1,5 +1,4 @@
-//! Which server each user asks: one drawn by the seed; the leader of its region, if there is one and this one does not lead; another one
-//! while it is down.
+//! Which server each user asks: one drawn by the seed, and the next one when it is down or an answer did not come.
 //!
 //! Refuses to know what users want.
 
@@ -38,6 +37,13 @@ impl Users {
         };
         Users { servers: ALL.into_iter().map(&mut draw).collect() }
     }
+
+    /// This user asks the next of so many servers from now on.
+    pub fn turn_away(&mut self, user: User, servers: usize) {
+        if let Some(at) = self.servers.get_mut(&user) {
+            at.server = (at.server + 1) % servers;
+        }
+    }
 }
 
 impl World {
@@ -47,8 +53,7 @@ impl World {
         let count = self.regions[first.region].servers.len();
         let next = |n| ServerAt { server: (first.server + n) % count, ..first };
         let all = || (0..count).map(next);
-        let leader = all().find(|at| self.regions[*at].leads());
-        let up = leader.or_else(|| all().find(|at| self.regions[*at].is_up()))?;
+        let up = all().find(|at| self.regions[*at].is_up())?;
         self.users.servers.insert(user, up);
         Some(up)
     }

@@ -1,15 +1,16 @@
 //! The users: jobs registered, changed, stopped and purged, at random but from the seed. A task's command says what the
 //! simulated process does: `run <milliseconds> <exit code> [stubborn] [sibling]`; zero milliseconds is forever.
 
+use super::api_requests::may_be_done;
 use super::faults::Kind;
 use super::job_specs::{batch_job, service_job, system_job};
 use super::launches::CLOCK_JOB;
 use super::ledger::WrittenJob;
-use super::place::ServerAt;
 use super::processes::WITH_SIBLING;
 use super::rollouts;
 use super::users::{HOME_REGION, User};
 use super::world::{Event, World};
+use super::worlds::place_somewhere;
 use client::effects as client;
 use model::claims::{DEFAULT_HOST_NETWORK, Network, Port};
 use model::id::{AllocId, JobKey};
@@ -20,7 +21,7 @@ use model::time::Span;
 use model::value::Value;
 use server::effects::Input;
 use wire::client_rpc::{ClientRequest, RestartScope};
-use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
+use wire::request::{Refusal, WriteReply, WriteRequest};
 
 const JOBS: u64 = 8;
 const STORM_JOBS: u64 = 16;
@@ -30,12 +31,14 @@ pub const SYSTEM_JOB: &str = "job-7";
 pub struct Workload {
     draws: Stream,
     next_token: u64,
+    /// What users asked for, and do not know what became of it.
+    unsure: Vec<(JobKey, WrittenJob)>,
     stopped: bool,
 }
 
 impl Workload {
     pub fn new(seed: u64) -> Self {
-        Workload { draws: Stream::new(seed, 102), next_token: 0, stopped: false }
+        Workload { draws: Stream::new(seed, 102), next_token: 0, unsure: vec![], stopped: false }
     }
 
     pub fn stop(&mut self) {
@@ -105,6 +108,9 @@ impl Workload {
             group.networks = network(&mut self.draws).into_iter().collect();
             group.disconnect = disconnect(&mut self.draws);
         }
+        if let Some(group) = spec.groups.first_mut().filter(|_| !system) {
+            place_somewhere(group, &mut self.draws);
+        }
         if system {
             let update = rollouts::update_of_system_job(spec.priority);
             spec.groups.iter_mut().for_each(|g| g.update = Some(update));
@@ -173,27 +179,31 @@ impl World {
         if self.workload.one_in(60) {
             self.faults.fired(Kind::RegisterStorm);
             for n in 0..STORM_JOBS {
-                self.ask_for(JobKey::new("default", format!("storm-{n}")))?;
+                self.ask_for(JobKey::new("default", format!("storm-{n}")));
             }
         }
         let n = self.workload.draws.below(JOBS);
         let job = JobKey::new("default", format!("job-{n}"));
         if self.workload.one_in(8) {
-            self.ask_for(JobKey::new("default", CLOCK_JOB))?;
+            self.ask_for(JobKey::new("default", CLOCK_JOB));
         }
         if self.workload.one_in(12) {
             self.force_launch();
         }
         match self.workload.one_in(12) {
             true => self.revert_a_job(job),
-            false => self.ask_for(job)?,
+            false => self.ask_for(job),
         }
         self.ask_a_node();
         if self.workload.one_in(2) {
             self.change_a_deployment();
         }
+        if let Some((job, wish)) = self.workload.unsure.pop().filter(|_| self.workload.one_in(2)) {
+            self.faults.fired(Kind::UnknownWriteRepeated);
+            self.ask_for_wish(job, wish);
+        }
         let which = self.workload.draws.next_u64();
-        self.read_over_http(which)?;
+        self.ask_for_a_list(which);
         let wait = Span(self.workload.draws.below(6_000_000_000) as i64);
         self.after(wait, Event::Work);
         Ok(())
@@ -222,48 +232,39 @@ impl World {
         self.node_input(n, client::Input::Ask { token: 0, ask });
     }
 
-    /// A user wants a job to be different; every second one asks by HTTP.
-    fn ask_for(&mut self, job: JobKey) -> Result<(), String> {
-        let Some(at) = self.server_of(User::Workload).filter(|_| self.ledger.is_free(&job)) else {
-            return Ok(());
-        };
+    /// A user wants a job to be different.
+    fn ask_for(&mut self, job: JobKey) {
         let mut wish = self.workload.wish(&job);
         if let WrittenJob::Spec(spec) = &mut wish {
             self.scalers.limit(spec);
         }
+        self.ask_for_wish(job, wish);
+    }
+
+    fn ask_for_wish(&mut self, job: JobKey, wish: WrittenJob) {
+        let Some(at) = self.server_of(User::Workload).filter(|_| self.ledger.is_free(&job)) else { return };
         self.workload.next_token += 1;
         let token = self.workload.next_token;
-        let action = if self.workload.one_in(2) {
-            Some(action(&job, &wish))
-        } else {
-            match &wish {
-                WrittenJob::Spec(spec) => self.register_over_http(at, token, spec)?,
-                WrittenJob::Stopped => self.deregister_over_http(at, token, &job.id, false)?,
-                WrittenJob::Absent => self.deregister_over_http(at, token, &job.id, true)?,
-            }
-        };
-        let Some(action) = action else { return Ok(()) };
+        let action = self.ask(User::Workload, at, token, action(&job, &wish));
         // what HTTP leaves out gets its default on the way
         let left = match &action {
             WriteRequest::RegisterJob { spec, .. } => WrittenJob::Spec(spec.clone()),
             _ => wish,
         };
         self.note(|_| format!("user    {token} {}", describe(&action)));
-        self.ledger.asked(token, at, job, left);
-        self.server_input(at, Input::Request { token, action });
-        Ok(())
+        self.ledger.asked(token, job, left);
     }
 
-    pub fn answered(
-        &mut self,
-        at: ServerAt,
-        token: u64,
-        result: Result<WriteReply, Refusal>,
-    ) -> Result<(), String> {
-        self.note(|_| format!("answer  {token} {result:?}"));
+    /// A server's answer to a write that it was given directly, or by a call.
+    pub fn server_answers(&mut self, token: u64, result: Result<WriteReply, Refusal>) -> Result<(), String> {
         if self.call_written(token, &result)? {
             return Ok(());
         }
+        self.answered(token, result)
+    }
+
+    pub fn answered(&mut self, token: u64, result: Result<WriteReply, Refusal>) -> Result<(), String> {
+        self.note(|_| format!("answer  {token} {result:?}"));
         self.note_launch(token, &result);
         self.note_scaled(token, &result)?;
         if self.dispatch_answered(token, &result)? {
@@ -275,16 +276,20 @@ impl World {
         if !self.ledger.is_due(token) {
             return Err(format!("question {token} was answered twice, or never asked"));
         }
-        self.respond(at, token, &result)?;
+        let is_alone = self.regions[HOME_REGION].servers.len() == 1;
         match result {
-            Ok(WriteReply::Job { .. }) => self.ledger.acknowledge(token),
-            // there was nothing to stop
-            Ok(_) => self.ledger.refuse(token),
-            Err(r) if r.kind == RefusalKind::Unavailable && !r.message.contains("disk") => {
-                self.ledger.lose(token)
+            Ok(WriteReply::Job { job_modify_index, .. }) => {
+                if let Some((job, written)) = self.ledger.acknowledge(token, self.now) {
+                    self.check_witness(&job, job_modify_index, &written)?;
+                }
             }
-            Err(_) => self.ledger.refuse(token),
-        };
+            Err(refusal) if may_be_done(&refusal) => {
+                let wish = self.ledger.lose(token, self.now, is_alone);
+                self.workload.unsure.extend(wish);
+            }
+            // refused, or there was nothing to stop
+            _ => self.ledger.refuse(token),
+        }
         Ok(())
     }
 
@@ -305,7 +310,7 @@ impl World {
         if let WriteRequest::RegisterJob { submission, .. } = &mut action {
             *submission = None;
         }
-        self.ledger.asked(token, at, key, left);
+        self.ledger.asked(token, key, left);
         self.server_input(at, Input::Request { token, action });
     }
 }

@@ -1,10 +1,11 @@
 //! The world's clock and heap of future events, and the loop that lets everything happen.
 
+use super::asks::Asks;
 use super::clients::Clients;
 use super::clock::Clock;
 use super::dispatchers::Dispatchers;
 use super::faults::{Fault, Faults};
-use super::http::Readers;
+use super::http::HttpAgent;
 use super::http_calls::HttpCalls;
 use super::ledger::Ledger;
 use super::network::Network;
@@ -108,6 +109,7 @@ pub enum Event {
     Operate,
     Dispatch,
     Scale,
+    ChangeANode,
     /// After the operators: what is paused goes on.
     EndPause,
     /// After the users: what waits for a word gets one.
@@ -131,7 +133,6 @@ pub enum Event {
         id: u64,
     },
     Answer {
-        server: ServerAt,
         token: u64,
         result: Result<WriteReply, Refusal>,
     },
@@ -150,11 +151,14 @@ pub struct World {
     pub dispatchers: Dispatchers,
     pub scalers: Scalers,
     pub ledger: Ledger,
-    pub readers: Readers,
+    pub http_agent: HttpAgent,
+    pub asks: Asks,
     pub http_calls: HttpCalls,
     pub clients: Clients,
     pub snapshot_links: SnapshotLinks,
     pub draws: Stream,
+    /// What becomes of nodes.
+    pub changes: Stream,
     pub trace: Trace,
     pub turns: u64,
     /// Decisions of scheduler workers on servers that follow.
@@ -184,11 +188,13 @@ impl World {
             dispatchers: Dispatchers::new(seed),
             scalers: Scalers::new(seed),
             ledger: Ledger::default(),
-            readers: Readers::new(),
+            http_agent: HttpAgent::new(),
+            asks: Asks::default(),
             http_calls: HttpCalls::default(),
             clients: Clients::new(seed),
             snapshot_links: SnapshotLinks::new(seed),
             draws,
+            changes: Stream::new(seed, 113),
             trace: Trace::new(print),
             turns: 0,
             decided_by_followers: 0,
@@ -204,6 +210,12 @@ impl World {
             self.start_server(at)?;
         }
         for n in self.regions.nodes() {
+            let joins_after = self.regions[n].traits.joins_after;
+            if joins_after > Span::ZERO {
+                self.after(joins_after, Event::Start(Daemon::Keeper(n)));
+                self.after(joins_after, Event::Start(Daemon::Agent(n)));
+                continue;
+            }
             self.start_keeper(n);
             self.start_agent(n)?;
         }
@@ -301,6 +313,7 @@ impl World {
             Event::Operate => self.operate(),
             Event::Dispatch => self.dispatch(),
             Event::Scale => self.scale(),
+            Event::ChangeANode => self.change_a_node(),
             Event::EndPause => self.end_pause(),
             Event::Settle { last } => {
                 self.settle_deployments(last);
@@ -310,7 +323,7 @@ impl World {
             Event::LinkDown { server, peer } => self.link_changes(server, Input::LinkDown { peer }),
             Event::ClientAsks => self.client_asks(),
             Event::Call { id } => self.go_on(id),
-            Event::Answer { server, token, result } => self.answered(server, token, result),
+            Event::Answer { token, result } => self.server_answers(token, result),
         }
     }
 }

@@ -93,6 +93,11 @@ impl FleetSnapshot {
         self.slots.len()
     }
 
+    /// The slots of all nodes, where these are at most `most`.
+    pub fn slots_of_few(&self, most: usize) -> Option<Vec<u32>> {
+        (self.slots.len() <= most).then(|| self.slots.values().copied().collect())
+    }
+
     pub fn slot(&self, id: NodeId) -> Option<u32> {
         self.slots.get(&id).copied()
     }

@@ -1,0 +1,229 @@
+//! What users ask of the servers, by HTTP, each of its own server: writes, whose answers go to whoever asked, and default reads, which
+//! show whatever was acknowledged, or was shown to anybody, before they began.
+//!
+//! Refuses to know: what users want. Invariants: each question has one outcome; a write that began after another one's answer
+//! has the higher index.
+
+use super::api_requests::{answer_to, index_of, may_be_done, request_for, unknown};
+use super::faults::Kind;
+use super::http_calls::Outcome;
+use super::place::ServerAt;
+use super::users::User;
+use super::world::World;
+use api::RouteOutcome;
+use api::response::Response;
+use model::time::{Mono, Span};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use wire::http::{Method, Request};
+use wire::request::{Refusal, WriteReply, WriteRequest};
+
+enum Question {
+    Write {
+        user: User,
+        token: u64,
+        action: WriteRequest,
+        /// What the API reads from the request, where that is something else.
+        misread: Option<String>,
+        /// The newest index that any write was acknowledged with, when this one was asked for.
+        acknowledged: u64,
+    },
+    Read {
+        at: ServerAt,
+        target: &'static str,
+        least: u64,
+        /// Until when the answer may say that nothing is newer than what was known.
+        blocks_until: Option<Mono>,
+    },
+}
+
+#[derive(Default)]
+pub struct Asks {
+    open: BTreeMap<u64, Question>,
+    /// The newest index that a write was acknowledged with.
+    acknowledged: u64,
+    /// The same of those that made an evaluation.
+    evaluated: u64,
+    /// The newest index that a list has shown to anybody.
+    shown: BTreeMap<&'static str, u64>,
+    pub reads: u64,
+}
+
+impl Asks {
+    /// Questions without an outcome.
+    pub fn unanswered(&self) -> usize {
+        self.open.len()
+    }
+
+    pub fn asked(&self, call: u64) -> bool {
+        self.open.contains_key(&call)
+    }
+}
+
+/// How long a blocking query waits.
+const BLOCKS: Span = Span::seconds(20);
+const TARGETS: [&str; 4] = ["/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes"];
+
+impl World {
+    /// A user asks its server for a write. What the API reads from the request: with what was left out.
+    pub fn ask(&mut self, user: User, at: ServerAt, token: u64, action: WriteRequest) -> WriteRequest {
+        let request = request_for(&action);
+        let read = request.as_ref().map(|request| self.read_by_api(at, request));
+        let (action, misread) = match read {
+            Some(Some(Ok(read))) if is_meant(&action, &read) => (read, None),
+            // its disk tells nothing just now
+            Some(None) => (action, None),
+            Some(Some(Ok(read))) => (action, Some(format!("{read:?}"))),
+            Some(Some(Err(refused))) => (action, Some(refused)),
+            None => (action, Some("no request".into())),
+        };
+        self.faults.fired(Kind::AskedOverHttp);
+        let call = self.call(at, request.unwrap_or_else(|| get("/v1/jobs")));
+        let (acknowledged, asked) = (self.asks.acknowledged, action.clone());
+        self.asks.open.insert(call, Question::Write { user, token, action: asked, misread, acknowledged });
+        action
+    }
+
+    /// As a leader's API reads it. `None`: the state cannot be read.
+    fn read_by_api(&self, at: ServerAt, request: &Request) -> Option<Result<WriteRequest, String>> {
+        match self.route_as_leader(at, request)? {
+            RouteOutcome::Write(action, _) => Some(Ok(action)),
+            RouteOutcome::Respond(response) if response.status == 500 => None,
+            RouteOutcome::Respond(response) => {
+                Some(Err(format!("{} {}", response.status, text_of(&response))))
+            }
+            _ => Some(Err("no write".into())),
+        }
+    }
+
+    /// A user reads a list, of which it wants what is so now; or, now and then, what is newer than anybody has seen.
+    pub fn ask_for_a_list(&mut self, which: u64) {
+        let Some(at) = self.server_of(User::Reader) else { return };
+        let target = TARGETS[(which % TARGETS.len() as u64) as usize];
+        let shown = self.asks.shown.get(target).copied().unwrap_or(0);
+        let evaluated = if target == "/v1/evaluations" { self.asks.evaluated } else { 0 };
+        let least = shown.max(evaluated);
+        let blocks = least > 0 && which.is_multiple_of(3);
+        let query = if blocks { format!("index={least}&wait=20s") } else { String::new() };
+        let call = self.call(at, Request { query, ..get(target) });
+        let blocks_until = blocks.then(|| self.now.after(BLOCKS));
+        let least = shown.max(evaluated);
+        self.asks.open.insert(call, Question::Read { at, target, least, blocks_until });
+    }
+
+    pub fn ask_answered(&mut self, call: u64, outcome: Outcome) -> Result<(), String> {
+        match self.asks.open.remove(&call) {
+            None => Err(format!("call {call} was answered twice, or never made")),
+            Some(Question::Write { user, token, action, misread, acknowledged }) => {
+                if let Some(misread) = misread {
+                    return Err(format!("{action:?} is read by the API as {misread}"));
+                }
+                let result = match &outcome {
+                    Outcome::Unknown => Err(unknown()),
+                    Outcome::Answered(response) => answer_to(&action, response)?,
+                };
+                self.turn_away(user, &result);
+                self.note_index(&action, &result, acknowledged)?;
+                self.answered(token, result)
+            }
+            Some(Question::Read { at, target, least, blocks_until }) => match outcome {
+                Outcome::Unknown => Ok(()),
+                Outcome::Answered(response) => {
+                    let early = blocks_until.is_some_and(|until| self.now < until);
+                    self.list_read(at, target, least, &response)?;
+                    if early && response.status == 200 && index_of(&response).is_some_and(|i| i <= least) {
+                        return Err(format!("{target} of {at} came with nothing newer than {least}"));
+                    }
+                    self.faults.fired_times(Kind::BlockingQueryWoken, u64::from(early));
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn turn_away(&mut self, user: User, result: &Result<WriteReply, Refusal>) {
+        if result.as_ref().is_err_and(may_be_done) {
+            self.users.turn_away(user, self.regions.servers_of(super::users::HOME_REGION).len());
+        }
+    }
+
+    /// `before`: the newest index that was acknowledged when it began.
+    fn note_index(
+        &mut self,
+        action: &WriteRequest,
+        result: &Result<WriteReply, Refusal>,
+        before: u64,
+    ) -> Result<(), String> {
+        let Ok(WriteReply::Job { eval, index, .. }) = result else { return Ok(()) };
+        if *index <= before {
+            return Err(format!("{before} was acknowledged, and {action:?}, which began later, got {index}"));
+        }
+        self.asks.acknowledged = self.asks.acknowledged.max(*index);
+        if eval.is_some() {
+            self.asks.evaluated = self.asks.evaluated.max(*index);
+        }
+        Ok(())
+    }
+
+    fn list_read(
+        &mut self,
+        at: ServerAt,
+        target: &'static str,
+        least: u64,
+        response: &Response,
+    ) -> Result<(), String> {
+        if response.status == 500 {
+            return Ok(());
+        }
+        self.asks.reads += 1;
+        let index = index_of(response).ok_or_else(|| format!("{target} told no index"))?;
+        let said: Value = serde_json::from_slice(&response.body).map_err(|e| format!("{target}: {e}"))?;
+        if !said.is_array() || response.status != 200 {
+            return Err(format!("{target} answered {} and no list", response.status));
+        }
+        if index < least {
+            return Err(format!("{target} of {at} shows index {index}, {least} was known when it was asked"));
+        }
+        let shown = self.asks.shown.entry(target).or_default();
+        *shown = index.max(*shown);
+        Ok(())
+    }
+}
+
+#[test]
+fn an_index_that_goes_back_is_found() {
+    let mut world = World::new(1, 3, 1, false);
+    let action = WriteRequest::CollectGarbage;
+    let done = |index| Ok(WriteReply::Job { eval: None, job_modify_index: index, index });
+    assert_eq!(world.note_index(&action, &done(7), 6), Ok(()));
+    assert!(world.note_index(&action, &done(7), 7).is_err_and(|e| e.contains("which began later")));
+    let at = ServerAt { region: 0, server: 0 };
+    let list = |index: u64| Response::json(&["a"], false).with("X-Nomad-Index", index);
+    assert_eq!(world.list_read(at, "/v1/jobs", 7, &list(7)), Ok(()));
+    assert!(world.list_read(at, "/v1/jobs", 7, &list(6)).is_err_and(|e| e.contains("7 was known")));
+    assert!(world.ask_answered(99, Outcome::Unknown).is_err(), "nobody asked");
+}
+
+#[test]
+fn a_request_that_says_something_else_is_found() {
+    let job = |id: &str| WriteRequest::ForceLaunch { job: model::id::JobKey::new("default", id) };
+    assert!(is_meant(&job("a"), &job("a")) && !is_meant(&job("a"), &job("b")));
+}
+
+/// A job gets its defaults on the way.
+fn is_meant(action: &WriteRequest, read: &WriteRequest) -> bool {
+    match (action, read) {
+        (WriteRequest::RegisterJob { spec, .. }, WriteRequest::RegisterJob { spec: read, .. }) => {
+            spec.key() == read.key() && spec.groups.len() == read.groups.len()
+        }
+        _ => action == read,
+    }
+}
+
+fn get(target: &str) -> Request {
+    Request { method: Method::Get, path: target.into(), query: String::new(), body: vec![], websocket: false }
+}
+
+fn text_of(response: &Response) -> String {
+    String::from_utf8_lossy(&response.body).into_owned()
+}

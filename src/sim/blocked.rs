@@ -1,0 +1,40 @@
+//! Evaluations that wait for room when all is at rest: each is scheduled once more, and must find none.
+//!
+//! Refuses to know what room is; the scheduler says that.
+
+use super::world::{EPOCH, World};
+use model::eval::{EvalStatus, Evaluation};
+use model::time::Wall;
+use scheduler::Attempt;
+use state::view::View;
+
+impl World {
+    /// At rest, nothing waits that could be done.
+    pub fn check_blocked(&self, view: &View) -> Result<(), String> {
+        let now = self.any_server()?.clock.at(self.now).wall.unwrap_or(EPOCH);
+        let open = view.open_evals().map_err(|e| e.to_string())?;
+        let mut blocked = open.iter().filter(|e| e.status == EvalStatus::Blocked);
+        blocked.try_for_each(|eval| places_nothing(view, eval, now, self.now.0))
+    }
+}
+
+fn places_nothing(view: &View, eval: &Evaluation, now: Wall, seed: u64) -> Result<(), String> {
+    let again = Evaluation { status: EvalStatus::Pending, ..eval.clone() };
+    let attempt = Attempt::first(view.index());
+    let decision = scheduler::schedule(view, view.fleet(), &again, attempt, now, seed);
+    match decision.plan.nodes.iter().flat_map(|n| &n.places).next() {
+        None => Ok(()),
+        Some(alloc) => Err(format!("{} of {} waits, and could be placed: {eval:#?}", alloc.name, eval.job)),
+    }
+}
+
+#[test]
+fn what_waits_and_could_be_placed_is_found() {
+    use state::samples::{AT, Region, eval, register, spec};
+    let mut region = Region::default();
+    let blocked = Evaluation { status: EvalStatus::Blocked, ..eval(1, "web") };
+    region.run(&register(spec("web", 1), Some(blocked.clone())));
+    assert_eq!(places_nothing(&region.view(), &blocked, AT, 1), Ok(()), "there is no node");
+    region.ready_node(1);
+    assert!(places_nothing(&region.view(), &blocked, AT, 1).is_err_and(|e| e.contains("could be placed")));
+}
