@@ -84,7 +84,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     networked::<operator::scheduler_config::SetConfigCommand>("operator scheduler set-config", "change the scheduler configuration"),
     networked::<operator::servers::OperatorMetricsCommand>("operator metrics", "print the agent's metrics"),
     networked::<operator::servers::RaftListPeersCommand>("operator raft list-peers", "list the Raft peers"),
-    networked::<operator::servers::CollectGarbageCommand>("system gc", "run the garbage collector now"),
+    networked::<operator::servers::SystemGcCommand>("system gc", "run the garbage collector now"),
     networked::<operator::servers::ReconcileSummariesCommand>("system reconcile summaries", "reconcile the summaries of all jobs"),
     networked::<operator::servers::UiCommand>("ui", "print the address of the web interface"),
     networked::<node::config::NodeConfigCommand>("node config", "list the servers of a client node"),
