@@ -86,7 +86,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     networked::<operator::servers::RaftListPeersCommand>("operator raft list-peers", "list the Raft peers"),
     networked::<operator::raft::RaftRemovePeerCommand>("operator raft remove-peer", "remove a server for good"),
     networked::<operator::raft::RaftTransferLeadershipCommand>("operator raft transfer-leadership", "make another server the leader"),
-    networked::<operator::servers::CollectGarbageCommand>("system gc", "run the garbage collector now"),
+    networked::<operator::servers::SystemGcCommand>("system gc", "run the garbage collector now"),
     networked::<operator::servers::ReconcileSummariesCommand>("system reconcile summaries", "reconcile the summaries of all jobs"),
     networked::<operator::servers::UiCommand>("ui", "print the address of the web interface"),
     networked::<node::config::NodeConfigCommand>("node config", "list the servers of a client node"),

@@ -6,6 +6,7 @@ use ::io::disk::Disk;
 use agent::inbox;
 use async_channel::{Receiver, Sender};
 use model::id::NodeId;
+use model::member::ServerInfo;
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
 use server::reservations::Reservations;
@@ -72,12 +73,12 @@ impl Host {
         ];
         let free_bytes = Box::new(|| Ok(u64::MAX));
         let memory = rustix::system::sysinfo();
-        let options = Options::on_machine(memory.totalram * u64::from(memory.mem_unit));
+        let options = Options::on_machine(memory.totalram * u64::from(memory.mem_unit), SERVER);
         let (store, recovered) = Store::open(StoreFiles { state, log, free_bytes }, options)?;
         pending_create.complete()?;
         let config = Config {
-            id: SERVER,
-            founders: vec![SERVER],
+            bootstrap_expect: 1,
+            info: ServerInfo::default(),
             heartbeats: HeartbeatRules::default(),
             workers,
             ready_per_worker: 2,
@@ -141,7 +142,8 @@ impl Brain {
     fn run(mut self, inbox: &Receiver<Input>) {
         while let Ok(inputs) = inbox::collect(inbox, self.server.next_deadline()) {
             let (began, worked) = (Instant::now(), worked_us());
-            let turn = self.server.turn(clock::now(), inputs).expect("the storage has no fault");
+            let prepared = self.server.prepare(clock::now(), inputs).expect("the storage has no fault");
+            let turn = self.server.commit(prepared).expect("the storage has no fault");
             let took = began.elapsed().as_micros() as u64;
             self.counts.longest_turn_us.fetch_max(took, Relaxed);
             self.counts.long_turns.fetch_add(u64::from(took > LONG_TURN_US), Relaxed);

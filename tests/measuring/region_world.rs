@@ -177,7 +177,7 @@ impl World {
                 self.beats.insert((clock::mono().after(Span(ttl.0 / 2)), node));
             }
             NodeReply::Allocs(set) => self.report(node, &set),
-            NodeReply::Reported => self.reports -= 1,
+            NodeReply::Reported { .. } => self.reports -= 1,
             other => panic!("a node was told {other:?}"),
         }
     }
@@ -192,7 +192,9 @@ impl World {
             let updates = some.iter().map(|id| if ending { ended(*id) } else { running(*id) }).collect();
             self.reports += 1;
             self.running += some.len() as u64;
-            self.ask(node, NodeRequest::Report { node, secret, updates, verdicts: vec![] });
+            // several reports are under way, and none is about what another one tells
+            let seen = u64::MAX;
+            self.ask(node, NodeRequest::Report { node, secret, seen, updates, verdicts: vec![] });
         }
         self.ask(node, NodeRequest::Watch { node, secret, since: set.index });
     }

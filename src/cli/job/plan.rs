@@ -9,7 +9,7 @@ use crate::job::file::JobFileOptions;
 use crate::job::run::{use_job_region_and_namespace, warn};
 use crate::output::objects;
 use crate::render::diff;
-use crate::render::diff::JobDiff;
+use crate::render::diff::JobDiffAnswer;
 use crate::render::layout;
 use crate::session::{Session, argument, path};
 use crate::shapes::{Alloc, AllocMetric};
@@ -67,7 +67,7 @@ struct PlanAnswer {
     #[serde(rename = "FailedTGAllocs")]
     failed_groups: BTreeMap<String, AllocMetric>,
     job_modify_index: u64,
-    diff: Option<JobDiff>,
+    diff: Option<JobDiffAnswer>,
     next_periodic_launch: String,
     warnings: String,
 }

@@ -150,13 +150,13 @@ impl CliCommand for ReconcileSummariesCommand {
 /// run the garbage collector now, whatever the age of what has ended
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover system gc")]
-pub struct CollectGarbageCommand {
+pub struct SystemGcCommand {
     /// taken and ignored
     #[argh(positional, hidden_help)]
     _rest: Vec<String>,
 }
 
-impl CliCommand for CollectGarbageCommand {
+impl CliCommand for SystemGcCommand {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let nothing = serde_json::json!({});
         let _no_body: serde_json::Value = session.client.put("/v1/system/gc", &[], &nothing)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct JobDiff {
+pub struct JobDiffAnswer {
     #[serde(rename = "Type")]
     pub kind: String,
     #[serde(rename = "ID")]
@@ -62,7 +62,7 @@ struct FieldDiff {
 }
 
 /// `verbose`: what came or went is shown with all that is in it.
-pub fn render(diff: &JobDiff, verbose: bool, out: &Printer) -> String {
+pub fn render(diff: &JobDiffAnswer, verbose: bool, out: &Printer) -> String {
     let mut page = DiffLayout { text: String::new(), verbose, out };
     page.job(diff);
     page.text
@@ -96,7 +96,7 @@ struct DiffLayout<'a> {
 }
 
 impl DiffLayout<'_> {
-    fn job(&mut self, job: &JobDiff) {
+    fn job(&mut self, job: &JobDiffAnswer) {
         let title = self.out.bold(&format!("Job: {:?}", job.id));
         self.title(&job.kind, 0, 0, &title);
         let widest = widest(&job.fields, &job.objects, job.task_groups.iter().map(|g| g.kind.as_str()));
