@@ -1,6 +1,6 @@
 //! How a server comes to belong to a region. One with an empty disk says hello to whoever it can reach. If it hears of a region, it
 //! asks to be added to it, and never begins another one. If it hears only of servers that are as empty, the lowest of them
-//! begins a region with exactly as many as each of them expects, and tells the others, who begin the same (decision 0083).
+//! begins a region with exactly as many as each of them expects, and tells the others, who begin the same (decision 0082).
 //!
 //! Refuses to know: links and addresses, and what a leader does with whoever asks. Invariants: only a server on whose disk nothing
 //! was ever written begins a region, at most once; what is said of a region is said by a server that belongs to it.

@@ -197,7 +197,7 @@ impl Replica {
         self.raft.is_leader() && self.raft.term() == term
     }
 
-    /// Of the commands that the log still holds.
+    /// The newest stamp of the commands that the log still holds.
     pub fn last_stamp(&self) -> Option<Wall> {
         let newest = self.raft.newest_proposals().take(STAMPS_LOOKED_FOR);
         newest.filter_map(|data| record::decode::<Command>(data).ok()?.at()).next()

@@ -1,5 +1,5 @@
 //! A server's turn: inputs go in, at most one durable commit is made, and all that follows from it comes out. It has two halves, so that
-//! what may leave before the commit is on its way while the disk works (decision 0089).
+//! what may leave before the commit is on its way while the disk works (decision 0086).
 //!
 //! Refuses to know: what inputs mean, and how effects are carried out.
 

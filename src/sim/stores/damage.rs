@@ -159,7 +159,7 @@ fn damaged_rows_are_faults_and_the_checker_sees_every_one() {
     let images = images();
     let mut draws = Stream::new(1, 1);
     let rows = all_rows(&images);
-    assert_eq!(rows.len(), 1 + 3 * 13);
+    assert_eq!(rows.len(), 2 + 3 * 13, "the region, its server, and what is there three times");
     let (mut unopened, mut unread, mut unwritten) = (0, 0, 0);
     for (key, value) in &rows {
         for bad in damaged(value, &mut draws) {
