@@ -200,7 +200,7 @@ impl World {
                 self.faults.fired(Kind::KeeperStalled);
                 let life = self.regions[n].keeper_life;
                 self.keeper_input(n, life, keeper::Input::Journal { fault: Some(why.to_string()) });
-                let write = self.to_retry(n, turn.write.clone());
+                let write = self.write_again(n, turn.write.clone());
                 self.regions[n].stalled = Some(Stalled { write, turns: vec![turn] });
                 self.after(JOURNAL_RETRY, Event::JournalRetry { node: n, life });
                 Ok(())
@@ -223,7 +223,7 @@ impl World {
                 Ok(())
             }
             Err(_) => {
-                stalled.write = self.to_retry(n, stalled.write);
+                stalled.write = self.write_again(n, stalled.write);
                 self.regions[n].stalled = Some(stalled);
                 self.after(JOURNAL_RETRY, Event::JournalRetry { node: n, life });
                 Ok(())
@@ -232,7 +232,7 @@ impl World {
     }
 
     /// After a failed sync the file cannot be trusted any more: the journal is written as a whole.
-    fn to_retry(&mut self, n: NodeAt, write: keeper::Write) -> keeper::Write {
+    fn write_again(&mut self, n: NodeAt, write: keeper::Write) -> keeper::Write {
         let host = &mut self.regions[n];
         match &mut host.keeper {
             Some(keeper) if host.journal_must_be_replaced => keeper.whole_journal(),

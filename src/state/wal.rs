@@ -148,7 +148,8 @@ impl Wal {
     /// False when nothing was ever acknowledged here: creating the log was cut off, or it is not created yet.
     pub fn was_begun(files: &[WalFile; 2]) -> io::Result<bool> {
         let first = &files[0];
-        if files[1].len()? > 0 || head(&**first)?.is_some() {
+        let is_cut = !first.len()?.is_multiple_of(GROWTH_BYTES);
+        if is_cut || files[1].len()? > 0 || head(&**first)?.is_some() {
             return Ok(true);
         }
         let behind_head = HEAD_COPIES * PAGE_BYTES;

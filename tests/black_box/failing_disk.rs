@@ -6,17 +6,17 @@ use rustix::process::Signal;
 use serde_json::json;
 use std::time::Duration;
 
-/// Every sync of this file by one thread of the agent but its first two fails, until the agent ends. Then nothing acknowledged is missing.
+/// Every sync of this file by one thread of the agent fails from the `nth` on, until the agent ends. Then nothing acknowledged is missing.
 #[track_caller]
-fn assert_ends_and_comes_back(file: &str, sentence: &str) {
+fn assert_ends_and_comes_back(file: &str, nth: u32, sentence: &str) {
     let mut node = Node::durable();
-    node.run("kept", "sleep 1000");
+    node.run("kept", "echo pid $$; exec sleep 1000");
     node.await_alloc("kept", "running");
     let pid = node.await_pid("kept");
     node.signal(Signal::TERM);
     assert!(node.await_end().0.success());
 
-    node.start_with_failing_syncs(file, 3);
+    node.start_with_failing_syncs(file, nth);
     let mut acknowledged: Vec<String> = vec![];
     let refused = wait::within(Duration::from_secs(30), || {
         let id = format!("more-{}", acknowledged.len());
@@ -45,10 +45,10 @@ fn assert_ends_and_comes_back(file: &str, sentence: &str) {
 
 #[test]
 fn a_failed_sync_of_the_servers_log_ends_the_agent() {
-    assert_ends_and_comes_back("server/log.0", "the disk under the server's state failed");
+    assert_ends_and_comes_back("server/log.0", 12, "the disk under the server's state failed");
 }
 
 #[test]
 fn a_failed_sync_of_the_clients_log_ends_the_agent() {
-    assert_ends_and_comes_back("client/log.0", "the disk under the client's store failed");
+    assert_ends_and_comes_back("client/log.0", 3, "the disk under the client's store failed");
 }

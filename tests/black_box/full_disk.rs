@@ -2,8 +2,9 @@
 //!
 //! Only root may mount one: for anybody else this test fails and says so.
 
-use crate::node::{Node, is_alive, path, text};
+use crate::node::{Node, is_alive, path, shell_job, text};
 use crate::wait;
+use serde_json::json;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -62,14 +63,20 @@ fn a_node_with_a_full_disk_goes_on_and_comes_back_by_itself() {
     node.run("runs", "echo pid $$; exec sleep 1000");
     let task = node.await_pid("runs");
     let agent = node.agent_pid();
+    let mut paid = shell_job("paid", "sleep 1000");
+    (paid["Type"], paid["ParameterizedJob"]) = ("batch".into(), json!({"Payload": "required"}));
+    paid["TaskGroups"][0]["Tasks"][0]["DispatchPayload"] = json!({"File": "in"});
+    node.register(&paid);
     let filler = fill(&small.0);
 
-    // what the client stores of these finds no room; each of them may have been started before that
-    let first = ["new-1", "new-2", "new-3"];
-    first.iter().for_each(|job| drop(node.run(job, "sleep 1000")));
+    // the client has room for these in its files, but the first one's payload finds none on the disk
+    let child = node.put("/v1/job/paid/dispatch", &json!({"Payload": "eA=="})).json();
+    let child = text(&child["DispatchedJobID"]).to_string();
     wait::until("the client gives up its reserve", || {
         node.printed().contains("the disk is full").then_some(())
     });
+    let first = [child.as_str(), "new-1", "new-2"];
+    first[1..].iter().for_each(|job| drop(node.run(job, "sleep 1000")));
     node.run("waits", "sleep 1000");
     wait::until("what waits says why", || {
         let waiting = node.allocs("waits").first()?.clone();

@@ -308,12 +308,12 @@ impl Driver {
         log(format_args!("the journal cannot be written: {error}; starts wait until it can"));
         self.inputs.push(Input::Journal { fault: Some(error.to_string()) });
         let retry = self.now().after(JOURNAL_RETRY);
-        let write = self.to_retry(turn.write.clone());
+        let write = self.write_again(turn.write.clone());
         self.stalled = Some(DeferredTurns { write, turns: vec![turn], retry });
     }
 
     /// The journal as a whole, where the file that it was in can no longer be trusted.
-    fn to_retry(&mut self, write: Write) -> Write {
+    fn write_again(&mut self, write: Write) -> Write {
         match self.journal.must_be_replaced() {
             true => self.keeper.whole_journal(),
             false => write,
@@ -323,7 +323,7 @@ impl Driver {
     fn retry_journal(&mut self) {
         let Some(mut stalled) = self.stalled.take() else { return };
         if self.journal.write(&stalled.write).is_err() {
-            stalled.write = self.to_retry(stalled.write);
+            stalled.write = self.write_again(stalled.write);
             stalled.retry = self.now().after(JOURNAL_RETRY);
             self.stalled = Some(stalled);
             return;

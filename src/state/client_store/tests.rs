@@ -171,8 +171,10 @@ fn another_format_is_refused() {
     Wal::create(bytes.files(), 0, &head).expect("sound");
     let refused = ClientStore::open(bytes.files()).map(|_| ());
     assert_eq!(refused, Err(ClientStoreOpenError::Format { found: Some(FORMAT + 1), known: FORMAT }));
-    let noise = Disk::new([vec![0x5a; 64 << 10], vec![]]);
-    assert!(matches!(ClientStore::open(noise.files()), Err(ClientStoreOpenError::Damaged(_))));
+    for other in [vec![0x5a; 64 << 10], vec![0x5a; 100], vec![0; 4096]] {
+        let other = Disk::new([other, vec![]]);
+        assert!(matches!(ClientStore::open(other.files()), Err(ClientStoreOpenError::Damaged(_))));
+    }
 }
 
 #[test]
