@@ -38,7 +38,6 @@ impl Server {
             broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),
             measured: self.metrics.published(),
             storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
-            ..ServerStatus::default()
         }
     }
 }

@@ -394,6 +394,10 @@ impl World {
         let applied = host.applied_index();
         host.applied = host.applied.max(applied);
         turn.effects.into_iter().try_for_each(|effect| self.execute_server_effect(at, effect))?;
+        // what a user was answered was read from the disk
+        if self.regions[at].disk.is_dead() {
+            return self.server_fails(at, None);
+        }
         if turn.restored {
             self.note(|_| format!("{at}  restored at {applied}"));
         }
