@@ -130,6 +130,12 @@ impl Blocked {
         self.evals.len()
     }
 
+    /// Nothing that happened since says that there may be room for it.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn waits(&self, id: EvalId) -> bool {
+        self.evals.contains_key(&id) && !self.released.contains(&id)
+    }
+
     /// Ids of everything that waits, for comparison with what the state says should be.
     #[cfg(any(test, feature = "testing"))]
     pub fn contents(&self) -> BTreeSet<EvalId> {

@@ -12,6 +12,11 @@ impl Server {
         self.leader.as_ref().filter(|_| !is_busy)?.evals.queued_at_rest()
     }
 
+    /// It leads, and the evaluation waits for room, of which nothing is heard.
+    pub fn waits_for_room(&self, eval: EvalId) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.evals.blocked().waits(eval))
+    }
+
     /// The nodes whose drains it leads.
     pub fn draining(&self) -> Option<BTreeSet<NodeId>> {
         self.leader.as_ref().map(|leader| leader.drainer.nodes())

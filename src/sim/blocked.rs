@@ -2,6 +2,7 @@
 //!
 //! Refuses to know what room is; the scheduler says that.
 
+use super::users::HOME_REGION;
 use super::world::{EPOCH, World};
 use model::eval::{EvalStatus, Evaluation};
 use model::time::Wall;
@@ -13,7 +14,11 @@ impl World {
     pub fn check_blocked(&self, view: &View) -> Result<(), String> {
         let now = self.any_server()?.clock.at(self.now).wall.unwrap_or(EPOCH);
         let open = view.open_evals().map_err(|e| e.to_string())?;
-        let mut blocked = open.iter().filter(|e| e.status == EvalStatus::Blocked);
+        // one that was released a moment ago is about to be scheduled
+        let mut servers = self.regions[HOME_REGION].servers.iter().filter_map(|server| server.brain.as_ref());
+        let leader = servers.find(|server| server.status().ready).ok_or("no server leads")?;
+        let waits = |e: &&Evaluation| e.status == EvalStatus::Blocked && leader.waits_for_room(e.id);
+        let mut blocked = open.iter().filter(waits);
         blocked.try_for_each(|eval| places_nothing(view, eval, now, self.now.0))
     }
 }
