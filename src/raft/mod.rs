@@ -127,6 +127,13 @@ pub enum ProposalRefused {
     TooMuchUncommitted,
 }
 
+impl ProposalRefused {
+    /// The same entry may be taken later by the same leader.
+    pub fn passes(&self) -> bool {
+        matches!(self, ProposalRefused::Transferring | ProposalRefused::TooMuchUncommitted)
+    }
+}
+
 impl fmt::Display for ProposalRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

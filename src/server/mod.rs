@@ -284,6 +284,9 @@ impl Server {
         assert!(self.leader.is_some(), "only a leader's parts propose");
         let (index, term) = match self.replica.propose(&command) {
             Ok(place) => place,
+            Err(refused) if refused.passes() && matches!(then, OnApply::Nothing) => {
+                return self.outbox.put_back(Proposal { command, then }, now);
+            }
             Err(refused) => return self.refuse_proposal(then, refused, now),
         };
         self.metrics.proposed(index, &command);

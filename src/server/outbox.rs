@@ -24,6 +24,8 @@ pub struct Outbox {
     reservations: Vec<ReservationChange>,
     proposals: Vec<Proposal>,
     deferred: Vec<Proposal>,
+    /// What raft did not take for the moment; it comes before all others.
+    returned: Vec<Proposal>,
     /// When the oldest deferred proposal has waited long enough.
     due: Option<Mono>,
 }
@@ -46,15 +48,23 @@ impl Outbox {
         self.deferred.push(Proposal { command, then });
     }
 
+    /// Raft does not take it now, and will later. Nobody waits for it, so that nobody would ask again.
+    pub fn put_back(&mut self, proposal: Proposal, now: Mono) {
+        self.due.get_or_insert(now.after(DEFER));
+        self.returned.push(proposal);
+    }
+
+    /// What workers made of evaluations that nobody is to hear of any more.
     pub fn drop_deferred(&mut self) {
         self.deferred.clear();
+        self.returned.retain(|proposal| !matches!(proposal.command, Command::UpdateEvals { .. }));
         self.due = None;
     }
 
     /// What is to be appended to the log now. What is deferred goes along when something is written anyhow, or alone when it
     /// has waited long enough.
     pub fn flush(&mut self, now: Mono, is_written_anyhow: bool) -> Vec<Proposal> {
-        let mut out = std::mem::take(&mut self.proposals);
+        let mut out = self.take_proposals();
         if self.due.is_some_and(|due| due <= now || is_written_anyhow || !out.is_empty()) {
             out.append(&mut self.deferred);
             self.due = None;
@@ -64,12 +74,14 @@ impl Outbox {
 
     /// Without what is deferred.
     pub fn take_proposals(&mut self) -> Vec<Proposal> {
-        std::mem::take(&mut self.proposals)
+        let mut out = std::mem::take(&mut self.returned);
+        out.append(&mut self.proposals);
+        out
     }
 
     /// All of them, because this server does not lead any more.
     pub fn take_all_proposals(&mut self) -> Vec<Proposal> {
-        let mut out = std::mem::take(&mut self.proposals);
+        let mut out = self.take_proposals();
         out.append(&mut self.deferred);
         self.due = None;
         out
@@ -84,12 +96,12 @@ impl Outbox {
     }
 
     pub fn proposals(&self) -> usize {
-        self.proposals.len()
+        self.proposals.len() + self.returned.len()
     }
 
     #[cfg(any(test, feature = "testing"))]
     pub fn is_empty(&self) -> bool {
-        self.proposals.is_empty() && self.deferred.is_empty()
+        self.proposals.is_empty() && self.deferred.is_empty() && self.returned.is_empty()
     }
 }
 
@@ -128,5 +140,24 @@ mod tests {
         assert_eq!(outbox.next_deadline(), Some(now.after(DEFER)));
         assert_eq!(names(outbox.flush(now.after(DEFER), false)), ["d"]);
         assert!(outbox.is_empty() && outbox.next_deadline().is_none());
+    }
+
+    #[test]
+    fn what_raft_did_not_take_comes_first_and_is_tried_again() {
+        let now = Mono(1);
+        let mut outbox = Outbox::default();
+        let (command, then) = deletes("a");
+        outbox.put_back(Proposal { command, then }, now);
+        let (command, then) = deletes("b");
+        outbox.propose(command, then);
+        assert_eq!((outbox.is_empty(), outbox.next_deadline()), (false, Some(now.after(DEFER))));
+        assert_eq!(names(outbox.flush(now, false)), ["a", "b"]);
+        let (command, then) = deletes("c");
+        outbox.put_back(Proposal { command, then }, now);
+        assert_eq!(names(outbox.take_all_proposals()), ["c"]);
+        let put_back = Command::UpdateEvals { evals: vec![], at: Default::default() };
+        outbox.put_back(Proposal { command: put_back, then: OnApply::Nothing }, now);
+        outbox.drop_deferred();
+        assert!(outbox.is_empty(), "a pause takes what is said of evaluations");
     }
 }
