@@ -20,13 +20,14 @@ impl Pair {
             replica
         };
         let mut pair = Pair { replicas: vec![open(1), open(2)], now: Mono(1) };
-        while !pair.replicas[0].leads_its_term() {
+        for _ in 0..200 {
             assert!(!pair.replicas[1].raft().is_leader(), "the seeds let the first one lead");
             pair.now = pair.now.after(Span::millis(100));
             let now = pair.now;
             pair.replicas[0].tick(now);
             pair.settle();
         }
+        assert!(pair.replicas[0].leads_its_term(), "it is elected, and its first entry is committed");
         pair
     }
 
