@@ -56,7 +56,6 @@ use wire::keeper::KeeperCommand;
 use wire::status::ServerStatus;
 use workers::SharedReservations;
 
-/// The raft id of a region's only server.
 /// How long after the tasks' own time to end the agent waits for them.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
