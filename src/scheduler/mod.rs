@@ -67,6 +67,9 @@ pub trait SchedulerState {
     /// The job's newest.
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment>;
 
+    /// This evaluation is still to come, or is being processed.
+    fn is_pending(&self, eval: EvalId) -> bool;
+
     /// What holds for jobs of this node pool.
     fn scheduling(&self, pool: &str) -> Scheduling;
 }

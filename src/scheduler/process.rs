@@ -81,6 +81,7 @@ pub fn run(
         eval,
         now,
         deployments: Deployments { latest: latest.as_ref(), new_id: run.deployment_id() },
+        is_pending: &|eval| view.is_pending(eval),
     };
     let older = versions::older_versions(&run, job.as_deref(), latest.as_ref(), &allocs);
     let mut outcome = EvalOutcome::default();

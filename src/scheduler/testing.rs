@@ -16,7 +16,7 @@ use model::resources::{Amount, Resources};
 use model::samples;
 use model::scheduling::Scheduling;
 use model::time::Wall;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub const NOW: Wall = Wall(1_700_000_000_000_000_000);
@@ -171,6 +171,7 @@ pub struct Harness {
     pub nodes: BTreeMap<NodeId, Node>,
     /// The allocations of the one job that there is.
     pub deployment: Option<Deployment>,
+    pub pending: BTreeSet<EvalId>,
     pub scheduling: Scheduling,
     pub seeds: u64,
 }
@@ -203,6 +204,10 @@ impl SchedulerState for Harness {
 
     fn latest_deployment(&self, _: &JobKey) -> Option<Deployment> {
         self.deployment.clone()
+    }
+
+    fn is_pending(&self, eval: EvalId) -> bool {
+        self.pending.contains(&eval)
     }
 
     fn scheduling(&self, _: &str) -> Scheduling {
@@ -257,6 +262,7 @@ impl Harness {
     pub fn run(&mut self, spec: &JobSpec) -> Decision {
         let decision = self.decide(&eval_of(spec));
         self.commit(&decision.plan);
+        self.pending.extend(decision.created.iter().map(|eval| eval.id));
         decision
     }
 

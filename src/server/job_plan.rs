@@ -118,6 +118,10 @@ impl scheduler::SchedulerState for AsIf<'_> {
         scheduler::SchedulerState::allocs_up_to_priority(self.view, priority, each);
     }
 
+    fn is_pending(&self, eval: EvalId) -> bool {
+        self.view.is_pending(eval)
+    }
+
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {
         scheduler::SchedulerState::latest_deployment(self.view, key)
     }

@@ -9,7 +9,7 @@ use super::tables::{self, Applied, CreationKey, JobRow, Kind, NodeInfoRow, NodeR
 use model::alloc::Allocation;
 use model::canonical::DEFAULT_NAMESPACE;
 use model::deployment::Deployment;
-use model::eval::Evaluation;
+use model::eval::{EvalStatus, Evaluation};
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Uuid};
 use model::job::{Job, JobSpec, JobStatus};
 use model::job_summary::JobSummary;
@@ -149,6 +149,10 @@ impl SchedulerState for View {
 
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {
         self.or_default(View::latest_deployment(self, key))
+    }
+
+    fn is_pending(&self, eval: EvalId) -> bool {
+        self.or_default(self.eval(eval)).is_some_and(|eval| eval.status == EvalStatus::Pending)
     }
 
     fn scheduling(&self, pool: &str) -> Scheduling {

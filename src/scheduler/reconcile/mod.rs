@@ -28,7 +28,7 @@ use group::{Classify, GroupReconciler};
 use model::alloc::{Allocation, ClientStatus};
 use model::deployment::{Deployment, DeploymentUpdate};
 use model::eval::Evaluation;
-use model::id::{AllocId, DeploymentId, NodeId};
+use model::id::{AllocId, DeploymentId, EvalId, NodeId};
 use model::job::{Job, TaskGroup};
 use model::node::NodeStatus;
 use model::time::Wall;
@@ -57,6 +57,8 @@ pub struct ReconcileInput<'a> {
     pub eval: &'a Evaluation,
     pub now: Wall,
     pub deployments: Deployments<'a>,
+    /// Whether an evaluation is still to come.
+    pub is_pending: &'a dyn Fn(EvalId) -> bool,
 }
 
 /// The job's deployments.

@@ -97,7 +97,9 @@ fn due(input: &ReconcileInput, group: &TaskGroup, alloc: &Allocation) -> Due {
     match alloc.followup_eval {
         Some(eval) if eval == input.eval.id => Due::Now,
         _ if at - input.now <= NOW => Due::Now,
-        Some(_) => Due::AwaitsFollowup,
+        Some(eval) if (input.is_pending)(eval) => Due::AwaitsFollowup,
+        // it came and found no room, when a clock that ran ahead said that this failed in the future
+        Some(_) => Due::Now,
         None => Due::Later(at),
     }
 }

@@ -40,13 +40,14 @@ struct Case<'a> {
     eval: Evaluation,
     now: Wall,
     deployments: Deployments<'a>,
+    is_pending: &'a dyn Fn(EvalId) -> bool,
 }
 
 impl<'a> Case<'a> {
     fn of(job: &'a Job) -> Self {
         let deployments = Deployments { latest: None, new_id: DeploymentId::from_random(7) };
         let (tainted, eval) = (tainted(), eval_of(&job.spec));
-        Case { job: Some(job), batch: false, tainted, eval, now: NOW, deployments }
+        Case { job: Some(job), batch: false, tainted, eval, now: NOW, deployments, is_pending: &|_| true }
     }
 
     /// With a deployment.
@@ -77,6 +78,7 @@ impl<'a> Case<'a> {
             eval: &self.eval,
             now: self.now,
             deployments: self.deployments,
+            is_pending: self.is_pending,
         }
     }
 }

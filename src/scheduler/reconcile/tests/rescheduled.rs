@@ -3,6 +3,7 @@
 use super::*;
 use model::deployment::DeploymentStatus;
 use model::eval::Trigger;
+use model::id::EvalId;
 use model::job::{JobType, ReschedulePolicy};
 use model::reschedule::Reschedule;
 use model::time::Span;
@@ -73,7 +74,7 @@ fn r9_the_follow_up_eval_reschedules_by_id_not_by_clock() {
     let case = Case::of(&job);
     allocs[0].followup_eval = Some(case.eval.id);
     assert_eq!(again(&case.changes(&allocs)), strings(&["[0]"]));
-    allocs[0].followup_eval = Some(model::id::EvalId::from_random(5));
+    allocs[0].followup_eval = Some(EvalId::from_random(5));
     let other = case.changes(&allocs);
     assert!(again(&other).is_empty() && other.followups.is_empty(), "another one waits: nothing to do");
 }
@@ -88,6 +89,20 @@ fn r9_a_wrong_clock_makes_nobody_wait_for_longer_than_the_delay() {
     of_1970.task_states.values_mut().for_each(|t| t.finished_at = Wall(1));
     let allocs = [of_1970];
     assert_eq!(later(&Case::of(&job).changes(&allocs)), [(300, strings(&["[0]"]))]);
+}
+
+/// Whatever the clocks said meanwhile, and whatever else the job is evaluated for.
+#[test]
+fn r9_a_follow_up_eval_that_is_over_is_not_waited_for() {
+    let job = service(1);
+    for ago in [Span::ZERO, Span::hours(-2)] {
+        let mut allocs = [failed(&job, 0, 1, ago)];
+        allocs[0].followup_eval = Some(EvalId::from_random(5));
+        let waits = Case::of(&job);
+        assert!(again(&waits.changes(&allocs)).is_empty());
+        let over = Case { is_pending: &|_| false, ..Case::of(&job) };
+        assert_eq!(again(&over.changes(&allocs)), strings(&["[0]"]), "{ago:?}");
+    }
 }
 
 #[test]
