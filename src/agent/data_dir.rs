@@ -1,6 +1,7 @@
 //! The data directory: who owns it, in which format it is, where things lie in it. What cannot be read is refused or set
 //! aside with a sentence, never emptied.
 
+use super::failure::AgentFailure;
 use ::io::entropy;
 use ::io::keeper::EPHEMERAL_MARKER;
 use model::id::{NodeId, NodeSecret};
@@ -24,7 +25,7 @@ pub struct DataDir {
 
 impl DataDir {
     /// Takes the directory for this agent alone, creating what is missing (0700).
-    pub fn open(root: &Path, ephemeral: bool) -> Result<DataDir, String> {
+    pub fn open(root: &Path, ephemeral: bool) -> Result<DataDir, AgentFailure> {
         let at = |what: &str, e: io::Error| format!("data directory {}: {what}: {e}", root.display());
         make_dir(root, 0o700).map_err(|e| at("cannot be created", e))?;
         let lock = lock(&root.join("lock")).map_err(|e| at("cannot be locked", e))?.ok_or_else(|| {
@@ -97,25 +98,26 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-fn check_format(root: &Path) -> Result<(), String> {
+fn check_format(root: &Path) -> Result<(), AgentFailure> {
     let path = root.join("format");
     match fs::read_to_string(&path) {
         Ok(text) => match text.trim().parse::<u32>() {
             Ok(FORMAT) => Ok(()),
-            Ok(found) if found > FORMAT => Err(format!(
+            Ok(found) if found > FORMAT => Err(AgentFailure::NeedsNewerBuild(format!(
                 "data directory {}: written in format {found}, this drover reads format {FORMAT}; use a newer drover",
                 root.display()
-            )),
+            ))),
             _ => Err(format!(
                 "{} does not hold a format number: this is no drover data directory, or it is damaged; restore it or \
                  choose another data_dir",
                 path.display()
-            )),
+            )
+            .into()),
         },
         Err(e) if e.kind() == io::ErrorKind::NotFound => write_whole(&path, format!("{FORMAT}\n").as_bytes())
             .and_then(|()| File::open(root)?.sync_all())
-            .map_err(|e| format!("{}: {e}", path.display())),
-        Err(e) => Err(format!("{}: {e}", path.display())),
+            .map_err(|e| format!("{}: {e}", path.display()).into()),
+        Err(e) => Err(format!("{}: {e}", path.display()).into()),
     }
 }
 

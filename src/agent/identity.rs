@@ -11,7 +11,7 @@ use model::node::NodeInfo;
 use model::resources::Amount;
 use model::time::Wall;
 use std::path::Path;
-use wire::command::FEATURE_LEVEL;
+use wire::feature_level::FEATURE_LEVEL;
 
 pub type NodeCredentials = (NodeId, NodeSecret);
 

@@ -9,6 +9,7 @@ mod client_loop;
 pub mod config;
 mod data_dir;
 mod disk_space;
+mod failure;
 mod http_service;
 mod identity;
 pub mod inbox;
@@ -33,6 +34,7 @@ use async_channel::{Receiver, Sender};
 use client_loop::{ClientChannels, ClientLoop};
 use config::{Config, Loaded};
 use data_dir::DataDir;
+use failure::AgentFailure;
 use http_service::server_call::ServerCall;
 use http_service::{HttpService, HttpServiceParts};
 use logging::Logging;
@@ -44,7 +46,7 @@ use server::effects::ScheduleTask;
 use server_loop::{ServerChannels, ServerLoop};
 use signals::{Signal, Signals};
 use smol::future::or;
-use startup::{OpenedStores, open_stores};
+use startup::{OpenedStores, open_data_dir, open_stores};
 use state::store::Reader;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -79,13 +81,14 @@ pub fn run(loaded: Loaded, read: ReadConfig, started: impl FnOnce(Started) + Sen
     abort_on_panic();
     let reloader = Reloader { read, settings: loaded.settings };
     let outcome = logging::init(&loaded.config.log)
+        .map_err(AgentFailure::from)
         .and_then(|logging| Agent::start(loaded.config, logging, reloader))
         .and_then(|agent| agent.serve(started));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("drover agent: {why}");
-            ExitCode::FAILURE
+            why.exit_code()
         }
     }
 }
@@ -115,7 +118,7 @@ struct Agent {
     client_inbox: Sender<ClientMessage>,
     keeper: Sender<KeeperCommand>,
     /// A brain's thread ended, and why.
-    ended: Receiver<(Brain, Result<(), String>)>,
+    ended: Receiver<(Brain, Result<(), AgentFailure>)>,
     threads: Vec<JoinHandle<()>>,
     signals: Signals,
 }
@@ -127,7 +130,7 @@ enum Brain {
 }
 
 impl Agent {
-    fn start(config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, String> {
+    fn start(config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, AgentFailure> {
         let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
         // first, so that a taken port leaves no directory behind
         let listeners = listen(&config)?;
@@ -210,7 +213,7 @@ impl Agent {
         executor::spawn(&self.executor, look).detach();
     }
 
-    fn serve(mut self, started: impl FnOnce(Started) + Send + 'static) -> Result<(), String> {
+    fn serve(mut self, started: impl FnOnce(Started) + Send + 'static) -> Result<(), AgentFailure> {
         let executor = self.executor.clone();
         smol::block_on(executor.run(async move {
             let (stop_http, http_stops) = async_channel::bounded::<()>(1);
@@ -247,11 +250,11 @@ impl Agent {
     }
 
     /// Until a signal, the starter or a brain's end says that it is over.
-    async fn wait(&mut self, asked_to_stop: &Receiver<Result<(), String>>) -> Result<(), String> {
+    async fn wait(&mut self, asked_to_stop: &Receiver<Result<(), String>>) -> Result<(), AgentFailure> {
         enum Woken {
             Signal(Signal),
             Asked(Result<(), String>),
-            Ended(Brain, Result<(), String>),
+            Ended(Brain, Result<(), AgentFailure>),
         }
         loop {
             let signal = async { Woken::Signal(self.signals.next().await) };
@@ -274,8 +277,8 @@ impl Agent {
                     return Ok(());
                 }
                 Woken::Signal(Signal::Reload) => self.reload(),
-                Woken::Asked(why) => return why,
-                Woken::Ended(brain, Ok(())) => return Err(format!("the {brain:?} ended by itself")),
+                Woken::Asked(why) => return why.map_err(AgentFailure::from),
+                Woken::Ended(brain, Ok(())) => return Err(format!("the {brain:?} ended by itself").into()),
                 Woken::Ended(_, Err(why)) => return Err(why),
             }
         }
@@ -304,7 +307,7 @@ impl Agent {
 
     /// Tasks of a `-dev` agent are stopped within their own time; those of a durable one do not notice. A second signal
     /// ends the waiting.
-    async fn stop_brains(&mut self) -> Result<(), String> {
+    async fn stop_brains(&mut self) -> Result<(), AgentFailure> {
         let kill_tasks = self.config.dev;
         let input = client::effects::Input::Shutdown { kill_tasks };
         let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
@@ -321,11 +324,11 @@ impl Agent {
         };
         let patience = async {
             smol::Timer::after(limit).await;
-            Err("the tasks did not end in time".to_string())
+            Err(AgentFailure::from("the tasks did not end in time"))
         };
         let impatient = async {
             self.signals.next().await;
-            Err("stopped by a second signal".to_string())
+            Err(AgentFailure::from("stopped by a second signal"))
         };
         let result = or(done, or(patience, impatient)).await;
         if kill_tasks {
@@ -364,16 +367,6 @@ impl Agent {
 }
 
 const SIGKILL: i32 = 9;
-
-fn open_data_dir(config: &Config) -> Result<DataDir, String> {
-    match &config.data_dir {
-        Some(path) => DataDir::open(path, false),
-        None => {
-            let name = format!("drover-dev-{:016x}", entropy::u64().map_err(|e| e.to_string())?);
-            DataDir::open(&std::env::temp_dir().join(name), true)
-        }
-    }
-}
 
 /// The service that answers HTTP requests. `asks` goes to the server, `calls` to this agent's node.
 fn http_service(
@@ -486,13 +479,13 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     thread::Builder::new().name(name.to_string()).spawn(body).map_err(|e| format!("thread {name}: {e}"))
 }
 
-fn spawn_brain(
+fn spawn_brain<E: Into<AgentFailure>>(
     brain: Brain,
-    ended: Sender<(Brain, Result<(), String>)>,
-    body: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ended: Sender<(Brain, Result<(), AgentFailure>)>,
+    body: impl FnOnce() -> Result<(), E> + Send + 'static,
 ) -> Result<JoinHandle<()>, String> {
     spawn(&format!("{brain:?}").to_lowercase(), move || {
-        let result = body();
+        let result = body().map_err(E::into);
         let _ = ended.try_send((brain, result));
     })
 }

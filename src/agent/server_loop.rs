@@ -4,6 +4,7 @@
 //! whoever waits is told by the closed connection that nobody knows.
 
 use super::disk_space::DiskSpaceMonitor;
+use super::failure::AgentFailure;
 use super::http_service::HttpService;
 use super::http_service::server_call::{ForwardResult, ReplySender, ServerCall, WriteResult};
 use super::inbox;
@@ -45,7 +46,7 @@ pub struct Opened {
 
 impl Opened {
     /// `keep_reserve`: see `Disk::open`.
-    pub fn open(path: &Path, config: Config, keep_reserve: bool) -> Result<Opened, String> {
+    pub fn open(path: &Path, config: Config, keep_reserve: bool) -> Result<Opened, AgentFailure> {
         let named = |e: &dyn Display| format!("{}: {e}", path.display());
         let state = Disk::open_slots(path, keep_reserve).map_err(|e| named(&e))?;
         let (space, pending_create) = (DiskSpaceMonitor::new(state[0].reserve()), state[0].pending_create());
@@ -56,8 +57,8 @@ impl Opened {
         let free_bytes = Box::new(move || disk::free_bytes(&dir));
         let new_server_id = server_id(entropy::u64().map_err(|e| named(&e))?);
         let options = Options::on_machine(host_stats::memory_bytes(), new_server_id);
-        let (store, recovered) =
-            Store::open(StoreFiles { state, log, free_bytes }, options).map_err(|e| named(&e))?;
+        let (store, recovered) = Store::open(StoreFiles { state, log, free_bytes }, options)
+            .map_err(|e| AgentFailure::of_open(&e, named(&e)))?;
         pending_create.complete().map_err(|e| named(&e))?;
         let seed = entropy::u64().map_err(|e| named(&e))?;
         let server = Server::new(config, store, recovered, seed).map_err(|e| named(&e))?;
@@ -96,7 +97,7 @@ impl ServerLoop {
     }
 
     /// Runs until told to stop, or until the storage fails.
-    pub fn run(mut self, mail: &Receiver<ServerMessage>) -> Result<(), String> {
+    pub fn run(mut self, mail: &Receiver<ServerMessage>) -> Result<(), AgentFailure> {
         loop {
             let messages =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
@@ -113,7 +114,7 @@ impl ServerLoop {
                 }
             }
             if let Err(fault) = self.turn(inputs) {
-                return Err(ended_by(&fault));
+                return Err(AgentFailure::of_server(&fault));
             }
             if stop {
                 return Ok(());
@@ -218,8 +219,4 @@ impl ServerLoop {
             Err(error) => tracing::error!(%error, "no signing key could be made"),
         }
     }
-}
-
-fn ended_by(fault: &Fault) -> String {
-    format!("{fault}; the agent ends, to be started again on what the disk really holds; tasks go on")
 }

@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::data_dir::DataDir;
 use super::disk_space::DiskSpaceMonitor;
+use super::failure::AgentFailure;
 use super::identity;
 use super::server_loop::Opened;
 use super::{alloc_dir, supervisor};
@@ -37,6 +38,16 @@ pub fn server_config(config: &Config) -> server::Config {
     }
 }
 
+pub fn open_data_dir(config: &Config) -> Result<DataDir, AgentFailure> {
+    match &config.data_dir {
+        Some(path) => DataDir::open(path, false),
+        None => {
+            let name = format!("drover-dev-{:016x}", entropy::u64().map_err(|e| e.to_string())?);
+            DataDir::open(&std::env::temp_dir().join(name), true)
+        }
+    }
+}
+
 pub struct OpenedStores {
     pub opened: Opened,
     pub node: identity::NodeCredentials,
@@ -45,7 +56,7 @@ pub struct OpenedStores {
 }
 
 /// Both at the same time: a first start mostly waits for the disk.
-pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, String> {
+pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, AgentFailure> {
     thread::scope(|scope| {
         let server = scope.spawn(|| Opened::open(&dir.server_store(), server_config(config), !config.dev));
         let node = dir.identity()?;

@@ -90,7 +90,7 @@ pub fn keys_of(changes: &[Change]) -> BTreeSet<WatchKey> {
                 keys.insert(WatchKey::NodePools);
             }
             // no query reads it
-            Change::Scheduler | Change::Member { .. } => {}
+            Change::Scheduler | Change::Member { .. } | Change::FeatureLevel { .. } => {}
             Change::Namespace => {
                 keys.insert(WatchKey::Namespaces);
             }

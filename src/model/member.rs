@@ -57,6 +57,14 @@ pub struct ServerMember {
     pub modify_index: u64,
 }
 
+/// What all of a region's servers know: commands of higher levels are not proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionLevel {
+    pub level: u32,
+    /// The entry that raised it.
+    pub modify_index: u64,
+}
+
 /// How a region began: the same on all of its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Founding {

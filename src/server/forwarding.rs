@@ -90,7 +90,10 @@ impl Forwarding {
             ServerReply::NotLeader => Err(ForwardFailure::NotDone),
             ServerReply::Refused(refusal) => Err(ForwardFailure::Refused(refusal)),
             // no answer to a forwarded request
-            ServerReply::Node { .. } | ServerReply::Deliver { .. } | ServerReply::Removed => return,
+            ServerReply::Node { .. }
+            | ServerReply::Deliver { .. }
+            | ServerReply::Removed
+            | ServerReply::TooOld { .. } => return,
         };
         if let Some(Forwarded { token, .. }) = self.forwarded.remove(&number) {
             cx.outbox.effect(Effect::Forwarded { token, result });

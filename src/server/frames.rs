@@ -40,7 +40,7 @@ impl Server {
                 return self.asked_by_server(server, request, asked, now);
             }
             (Peer::Server(server), Body::ServerReply(reply)) => {
-                self.answered_by_server(server, request, reply, now);
+                return self.answered_by_server(server, request, reply, now);
             }
             (_, body) => {
                 tracing::warn!(%from, kind = body.kind(), "dropped a frame that is not for its sender")
@@ -166,7 +166,13 @@ impl Server {
         Ok(())
     }
 
-    fn answered_by_server(&mut self, server: u64, number: u64, reply: ServerReply, now: Mono) {
+    fn answered_by_server(
+        &mut self,
+        server: u64,
+        number: u64,
+        reply: ServerReply,
+        now: Mono,
+    ) -> Result<(), Fault> {
         match reply {
             ServerReply::Node { node, reply } => {
                 let (_, mut cx) = self.split(now);
@@ -182,7 +188,9 @@ impl Server {
                     all.answered(server, number, ServerReply::NotLeader, cx);
                 });
             }
+            ServerReply::TooOld { level } => return self.told_too_old(level),
             reply => self.with_forwarding(now, |all, cx| all.answered(server, number, reply, cx)),
         }
+        Ok(())
     }
 }

@@ -207,7 +207,7 @@ impl Leader {
                 Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
                 Change::EvalDeleted(eval) => self.evals.forget(eval),
                 Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
-                Change::Member { .. } => self.membership.follow(cx.now),
+                Change::Member { .. } | Change::FeatureLevel { .. } => self.membership.follow(cx.now),
                 Change::Namespace | Change::NodePool => {}
             }
         }

@@ -4,7 +4,7 @@
 
 use super::leader::Leader;
 use super::reservations::ReservationChange;
-use super::{Server, UNKNOWN, unavailable};
+use super::{NO_LEADER, Server, UNKNOWN, unavailable};
 use model::time::Mono;
 use state::fault::Fault;
 
@@ -36,7 +36,7 @@ impl Server {
         cx.metrics.step_down();
         cx.outbox.reservation(ReservationChange::ReleaseAll);
         for proposal in self.outbox.take_all_proposals() {
-            self.refuse_proposal(proposal.then, raft::ProposalRefused::NotLeader, now);
+            self.refuse_proposal(proposal.then, unavailable(NO_LEADER), now);
         }
     }
 

@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub struct MemberList {
     /// `None`: this server's state is of no region yet.
     pub founding: Option<Founding>,
+    /// What all servers know: no command of a higher level is proposed.
+    pub feature_level: u32,
     by_id: BTreeMap<u64, ServerMember>,
     /// Those that belong to it now, for readers.
     pub present: Arc<Vec<ServerMember>>,
@@ -23,11 +25,18 @@ impl MemberList {
         let all = view.members()?;
         let present = all.iter().filter(|member| member.suffrage != Suffrage::Removed).cloned().collect();
         let by_id = all.into_iter().map(|member| (member.id, member)).collect();
-        Ok(MemberList { founding: view.founding()?, by_id, present: Arc::new(present) })
+        let (founding, feature_level) = (view.founding()?, view.feature_level()?);
+        Ok(MemberList { founding, feature_level, by_id, present: Arc::new(present) })
     }
 
     pub fn region_id(&self) -> Option<Uuid> {
         self.founding.as_ref().map(|founding| founding.region_id)
+    }
+
+    /// What the builds of all servers know, which may be more than the region's level.
+    pub fn common_level(&self) -> u32 {
+        let known = self.present.iter().map(|member| member.info.feature_level);
+        known.min().unwrap_or(self.feature_level)
     }
 
     pub fn get(&self, id: u64) -> Option<&ServerMember> {

@@ -28,6 +28,8 @@ pub struct Membership {
     announced: BTreeMap<u64, ServerInfo>,
     /// When the next change is tried, if any is known of.
     next: Option<Mono>,
+    /// The entry that raises the region's feature level, if this leader has proposed one.
+    pub raised_at: Option<u64>,
 }
 
 /// Leadership is being transferred for a user.
@@ -42,7 +44,7 @@ pub struct Handover {
 impl Membership {
     /// There may be learners.
     pub fn new(now: Mono) -> Membership {
-        Membership { announced: BTreeMap::new(), next: Some(now) }
+        Membership { announced: BTreeMap::new(), next: Some(now), raised_at: None }
     }
 
     /// A server says who it is. It says so again if nothing comes of it.
@@ -89,14 +91,16 @@ impl Server {
     /// Before what is proposed goes into the log: at most one change of members, if one is due.
     pub(super) fn change_members(&mut self, now: Mono) {
         let space_free = self.space_free;
-        let Some(leader) = self.leader.as_mut().filter(|_| space_free) else { return };
+        let Some(leader) = self.leader.as_ref().filter(|_| space_free) else { return };
         if leader.membership.next.is_none_or(|next| next > now) {
             return;
         }
+        let is_rising = self.raise_feature_level();
+        let Some(leader) = &mut self.leader else { return };
         let announced = std::mem::take(&mut leader.membership.announced);
         let mut waiting = BTreeMap::new();
         for (id, info) in announced {
-            if self.list(id, info.clone(), now) == Progress::Waits {
+            if is_rising || self.list(id, info.clone(), now) == Progress::Waits {
                 waiting.insert(id, info);
             }
         }
@@ -104,7 +108,8 @@ impl Server {
             // one that lags is looked at again
             let _ = self.propose_change(Change::Promote(id), MemberChange::Promote { id }, OnApply::Nothing);
         }
-        let is_needed = !waiting.is_empty() || !self.replica.raft().members().learners.is_empty();
+        let is_needed =
+            is_rising || !waiting.is_empty() || !self.replica.raft().members().learners.is_empty();
         if let Some(leader) = &mut self.leader {
             leader.membership.announced = waiting;
             leader.membership.next = is_needed.then(|| now.after(TRY_AGAIN));
@@ -119,6 +124,10 @@ impl Server {
                 Progress::Done
             }
             Some(member) if member.info == info => Progress::Done,
+            _ if self.is_too_old(info.feature_level) => {
+                self.tell_too_old(id, now);
+                Progress::Done
+            }
             Some(_) => {
                 let command = Command::ChangeMember(Box::new(MemberChange::Update { id, info }));
                 self.outbox.propose(command, OnApply::Nothing);

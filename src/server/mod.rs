@@ -18,6 +18,7 @@ mod drainer;
 pub mod effects;
 mod eval_deletion;
 mod evals;
+mod feature_level;
 mod forwarding;
 mod frames;
 mod garbage;
@@ -282,12 +283,15 @@ impl Server {
 
     fn propose(&mut self, Proposal { command, then }: Proposal, now: Mono) {
         assert!(self.leader.is_some(), "only a leader's parts propose");
+        if let Some(refusal) = self.beyond_level(&command) {
+            return self.refuse_proposal(then, refusal, now);
+        }
         let (index, term) = match self.replica.propose(&command) {
             Ok(place) => place,
             Err(refused) if refused.passes() && matches!(then, OnApply::Nothing) => {
                 return self.outbox.put_back(Proposal { command, then }, now);
             }
-            Err(refused) => return self.refuse_proposal(then, refused, now),
+            Err(refused) => return self.refuse_proposal(then, replica::not_proposed(refused), now),
         };
         self.metrics.proposed(index, &command);
         if let (Command::ApplyPlan { .. }, OnApply::Plan { eval, token, .. }) = (&command, &then) {
@@ -298,8 +302,8 @@ impl Server {
     }
 
     /// It is in no log.
-    fn refuse_proposal(&mut self, then: OnApply, refused: raft::ProposalRefused, now: Mono) {
-        self.tell_waiting(&then, replica::not_proposed(refused), now);
+    fn refuse_proposal(&mut self, then: OnApply, refusal: Refusal, now: Mono) {
+        self.tell_waiting(&then, refusal, now);
         if let (Some(leader), mut cx) = self.split(now) {
             leader.proposal_refused(then, &mut cx);
         }
@@ -363,7 +367,11 @@ impl Server {
         if let Some(then) = settled.own {
             self.entry_applied(then, outcome.reply, now)?;
         }
-        if outcome.changes.iter().any(|change| matches!(change, Change::Member { .. })) {
+        if outcome
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::Member { .. } | Change::FeatureLevel { .. }))
+        {
             self.members_changed(now)?;
         }
         self.with_leader(now, |leader, cx| leader.follow(&outcome.changes, index, cx))?;

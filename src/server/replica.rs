@@ -12,6 +12,7 @@ use state::fault::Fault;
 use state::log_batch::LogBatch;
 use state::store::{Reader, Receipt, Recovered, Store};
 use wire::command::Command;
+use wire::feature_level::{MAX_FEATURE_LEVEL, decode_command};
 use wire::record;
 use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
@@ -200,7 +201,7 @@ impl Replica {
     /// The newest stamp of the commands that the log still holds.
     pub fn last_stamp(&self) -> Option<Wall> {
         let newest = self.raft.newest_proposals().take(STAMPS_LOOKED_FOR);
-        newest.filter_map(|data| record::decode::<Command>(data).ok()?.at()).next()
+        newest.filter_map(|data| decode_command(data, MAX_FEATURE_LEVEL).ok()?.at()).next()
     }
 
     /// A raft message from a peer; what is refused is dropped, as if it had been lost on the way.

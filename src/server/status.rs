@@ -33,6 +33,7 @@ impl Server {
             members: self.members.present.clone(),
             is_removed: self.joining.is_removed,
             region_id: self.region(),
+            feature_level: self.members.feature_level,
             has_peers: self.replica.has_peers(),
             last_contact: self.replica.last_contact(),
             broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),

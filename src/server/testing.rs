@@ -52,7 +52,8 @@ impl Alone {
 
     /// It leads, and is configured so.
     pub fn with(change: impl FnOnce(&mut Config)) -> Alone {
-        let (store, recovered) = Store::open(in_memory(), Options::default()).unwrap();
+        let (store, recovered) =
+            Store::open(in_memory(), Options { feature_level: 3, ..Options::default() }).unwrap();
         let heartbeats = HeartbeatRules::default();
         let garbage = Default::default();
         let mut config = Config {

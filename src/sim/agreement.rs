@@ -80,7 +80,7 @@ impl World {
                 "{leaders} servers lead; {newest} was applied, and now they have {applied:?}"
             ));
         }
-        Ok(())
+        self.check_feature_level()
     }
 }
 

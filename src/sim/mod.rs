@@ -23,6 +23,7 @@ mod dispatchers;
 mod elections;
 mod exits;
 mod faults;
+mod feature_levels;
 mod garbage;
 mod golden;
 mod http;

@@ -23,7 +23,6 @@ use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use wire::command::FEATURE_LEVEL;
 
 /// A store that does not open so often in a row is lost.
 pub const MAX_FAILED_OPENS: u32 = 4;
@@ -43,11 +42,13 @@ pub struct ServerHost {
     disks: u64,
     pub disk: SimDisk,
     pub options: Options,
-    /// Each life begins with another configuration.
+    /// Its build knows too little: what it said, and that it is not started again.
+    pub too_old: Option<String>,
+    /// Each life begins with another configuration, and now and then with a newer build.
     pub varies: bool,
     pub garbage: GarbageRules,
-    seed: u64,
-    lives: u64,
+    pub seed: u64,
+    pub lives: u64,
     failed_opens: u32,
     pub brain: Option<Server>,
     inbox: Vec<Input>,
@@ -85,6 +86,7 @@ impl ServerHost {
                 unsaved_rows: UNSAVED_ROWS,
                 ..Options::default()
             },
+            too_old: None,
             varies: false,
             garbage: RULES,
             seed,
@@ -171,7 +173,7 @@ impl ServerHost {
             region: "global".into(),
             datacenter: "dc1".into(),
             version: "0.1.0".into(),
-            feature_level: FEATURE_LEVEL,
+            feature_level: self.options.feature_level,
         }
     }
 
@@ -199,14 +201,15 @@ fn id_of_disk(seed: u64, disks: u64) -> u64 {
 impl World {
     /// The server's process starts on what its disk holds.
     pub fn start_server(&mut self, at: ServerAt) -> Result<(), String> {
+        self.install_build(at);
         let host = &mut self.regions[at];
-        host.lives += 1;
         if host.varies {
             host.options = worlds::options(host.options, host.seed, host.lives);
         }
         let (store, recovered) = match Store::open(host.disk.media(), host.options) {
             Ok(opened) => opened,
             Err(OpenError::Fault(fault @ Fault::Corrupt(_))) => return self.server_refuses(at, &fault),
+            Err(OpenError::Fault(fault @ Fault::Newer(_))) => return self.server_is_too_old(at, &fault),
             Err(e) => return self.server_does_not_open(at, &e.to_string()),
         };
         host.failed_opens = 0;
@@ -226,6 +229,7 @@ impl World {
         let server = match Server::new(host.config(), store, recovered, seed) {
             Ok(server) => server,
             Err(fault @ Fault::Corrupt(_)) => return self.server_refuses(at, &fault),
+            Err(fault @ Fault::Newer(_)) => return self.server_is_too_old(at, &fault),
             Err(fault) => return self.server_does_not_open(at, &fault.to_string()),
         };
         let host = &mut self.regions[at];
@@ -260,6 +264,12 @@ impl World {
 
     /// The process is gone; its disk may be, too.
     pub fn stop_server(&mut self, at: ServerAt, back_after: Span) {
+        self.end_server(at);
+        self.after(back_after, Event::Start(Daemon::Server(at)));
+    }
+
+    /// The same, and nothing starts it again.
+    pub fn end_server(&mut self, at: ServerAt) {
         // killed: what it still holds in memory reaches the disk no more
         let host = &mut self.regions[at];
         host.disk.detach();
@@ -269,7 +279,6 @@ impl World {
             let found = self.delay(Span::millis(1), Span::millis(50));
             self.after(found, Event::LinkDown { server, peer: self.regions[at].id() });
         }
-        self.after(back_after, Event::Start(Daemon::Server(at)));
         self.lose_calls(at);
     }
 
@@ -355,6 +364,9 @@ impl World {
     /// Its storage has failed, or its machine: the process ends, and comes back.
     fn server_fails(&mut self, at: ServerAt, fault: Option<Fault>) -> Result<(), String> {
         if let Some(fault) = fault {
+            if let Fault::Newer(_) = fault {
+                return self.server_is_too_old(at, &fault);
+            }
             self.note(|_| format!("{at}  fault: {fault}"));
             self.server_found_rot(at, &fault)?;
         }
@@ -401,8 +413,11 @@ impl World {
         if turn.restored {
             self.note(|_| format!("{at}  restored at {applied}"));
         }
-        if changes > 0 || turn.restored {
+        // what an earlier life had applied may be news
+        let is_new_life = applied > 0 && !self.regions[at].is_tracked;
+        if changes > 0 || is_new_life {
             self.note(|_| format!("{at}  applied {applied}, {changes} changes"));
+            self.note_feature_level(at, &turn.changes);
             self.check_server(at, &turn.changes)?;
         }
         Ok(())

@@ -51,7 +51,8 @@ impl TrackedState {
             | Change::Namespace
             | Change::NodePool
             | Change::Scheduler
-            | Change::Member { .. } => {}
+            | Change::Member { .. }
+            | Change::FeatureLevel { .. } => {}
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use model::id::{JobKey, NodeId};
 use model::job::{JobSpec, JobStatus, JobType};
 use model::job_summary::Children;
 use model::key::SigningKey;
-use model::member::{Founding, ServerMember};
+use model::member::{Founding, RegionLevel, ServerMember};
 use model::namespace::Namespace;
 use model::node::computed_class;
 use model::pool::{NodePool, is_built_in};
@@ -75,6 +75,7 @@ struct AllRows {
     /// Whose groups they are.
     scaled: BTreeSet<(JobKey, Vec<u8>)>,
     members: Vec<ServerMember>,
+    region_level: Option<RegionLevel>,
     indexes: Bytes,
 }
 
@@ -101,6 +102,7 @@ impl AllRows {
             policies: BTreeMap::new(),
             scaled: BTreeSet::new(),
             members: Vec::new(),
+            region_level: None,
             indexes: Bytes::new(),
         };
         let mut digest = 0u64;
@@ -121,6 +123,7 @@ impl AllRows {
         match *kind {
             k if k == Kind::Region as u8 => row::<Founding>(value).map(drop)?,
             k if k == Kind::Member as u8 => self.add_member(rest, row(value)?)?,
+            k if k == Kind::FeatureLevel as u8 => self.region_level = Some(row(value)?),
             k if k == Kind::SigningKey as u8 => row::<SigningKey>(value).map(drop)?,
             k if k == Kind::OfJob as u8 => {
                 let (job, rest) = tables::split_job(rest).ok_or("a job's key is damaged")?;

@@ -6,6 +6,7 @@
 use super::checksummed;
 use super::fault::Fault;
 use super::log_batch::Installation;
+use super::members;
 use super::options::Options;
 use super::tables::{self, Applied, FORMAT, Kind, META, STATE, StoredMembers};
 use super::view;
@@ -91,6 +92,15 @@ pub(super) fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
     };
     let bytes = format.value().try_into().map_err(|_| Fault::corrupt("the format is not a number"))?;
     Ok(Some(u32::from_be_bytes(bytes)))
+}
+
+/// A state of a higher level may hold what a build of this one cannot read.
+pub(super) fn check_feature_level(database: &Database, known: u32) -> Result<(), Fault> {
+    let level = members::region_level(&database.begin_read()?.open_table(STATE)?)?.level;
+    if level > known {
+        return Err(Fault::newer(format!("the region's feature level is {level}, this build knows {known}")));
+    }
+    Ok(())
 }
 
 pub(super) fn create(database: &Database) -> Result<(), Fault> {

@@ -17,6 +17,8 @@ pub enum Fault {
     Storage(Detail),
     /// Stored bytes, or committed ones, are not what they must be.
     Corrupt(Detail),
+    /// A newer build wrote what this one cannot read.
+    Newer(Detail),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,10 @@ impl Fault {
         Fault::Corrupt(Detail { message: message.into(), may_have_changed: false })
     }
 
+    pub fn newer(message: impl Into<String>) -> Fault {
+        Fault::Newer(Detail { message: message.into(), may_have_changed: false })
+    }
+
     /// The store that this came from may hold the change that was asked for.
     #[cfg(any(test, feature = "testing"))]
     pub fn may_have_changed(&self) -> bool {
@@ -39,7 +45,7 @@ impl Fault {
 
     fn detail(&self) -> &Detail {
         match self {
-            Fault::Full(d) | Fault::Storage(d) | Fault::Corrupt(d) => d,
+            Fault::Full(d) | Fault::Storage(d) | Fault::Corrupt(d) | Fault::Newer(d) => d,
         }
     }
 
@@ -65,6 +71,7 @@ impl fmt::Display for Fault {
             Fault::Full(_) => "no space left for the server's state: free some",
             Fault::Storage(_) => "the disk under the server's state failed",
             Fault::Corrupt(_) => "the server's state is damaged: restore it from a good copy",
+            Fault::Newer(_) => "the region is written by newer builds: install one of them on this server",
         };
         let Detail { message, may_have_changed } = self.detail();
         let changed =
@@ -77,7 +84,10 @@ impl std::error::Error for Fault {}
 
 impl From<DecodeError> for Fault {
     fn from(e: DecodeError) -> Fault {
-        Fault::corrupt(e.to_string())
+        match e {
+            DecodeError::Version { found, known, .. } if found > known => Fault::newer(e.to_string()),
+            _ => Fault::corrupt(e.to_string()),
+        }
     }
 }
 
@@ -123,5 +133,8 @@ mod tests {
         let eio = redb::StorageError::Io(io::Error::other("EIO"));
         assert!(matches!(Fault::from(eio), Fault::Storage(_)));
         assert!(matches!(Fault::from(DecodeError::Empty("job")), Fault::Corrupt(_)));
+        let version = |found| Fault::from(DecodeError::Version { name: "job", found, known: 1 });
+        assert!(matches!(version(2), Fault::Newer(_)));
+        assert!(matches!(version(0), Fault::Corrupt(_)), "no build has ever written it");
     }
 }

@@ -1,9 +1,13 @@
 //! How a store is opened: what it may keep in memory, and when it makes durable what it has put off. Refuses to know disks.
 
+use wire::feature_level::FEATURE_LEVEL;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Whose store it is, if it is a new one: a server's raft id.
     pub new_server_id: u64,
+    /// Which commands can be applied, and which states read.
+    pub feature_level: u32,
     /// What the database may keep in memory of its file.
     pub cache_bytes: usize,
     /// A segment of the log that holds more is full. What a crash leaves to be applied again is at most about twice as
@@ -21,6 +25,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             new_server_id: 1,
+            feature_level: FEATURE_LEVEL,
             cache_bytes: 1 << 20,
             segment_bytes: 1 << 20,
             unsaved_rows: 2048,

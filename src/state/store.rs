@@ -193,6 +193,7 @@ impl Store {
             Some(FORMAT) => log.resume(media.log)?,
             Some(found) => return Err(OpenError::Format { found, known: FORMAT }),
         };
+        database::check_feature_level(&database, options.feature_level)?;
         let book = database::book(&database)?;
         let applied = book.applied;
         let recovered = recover(book, replay)?;
@@ -298,7 +299,7 @@ impl Store {
         }
         let mut transaction = self.database.begin_write()?;
         let Applying { outcomes, applied, fleet, rows_changed } =
-            apply::apply(transaction.open_table(STATE)?, self.applied, entries)?;
+            apply::apply(transaction.open_table(STATE)?, self.applied, entries, self.options.feature_level)?;
         assert!(applied.index > self.applied.index, "the applied index only grows");
         assert!(applied.index <= self.last_index, "what is applied is in the log");
         self.unsaved_rows += rows_changed;

@@ -71,6 +71,8 @@ pub(super) enum Kind {
     ScalingPolicy = 17,
     /// raft id to `ServerMember`
     Member = 18,
+    /// - to `RegionLevel`; there is none as long as it is the first one
+    FeatureLevel = 19,
 }
 
 impl Kind {

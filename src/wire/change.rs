@@ -28,6 +28,10 @@ pub enum Change {
     Member {
         id: u64,
     },
+    /// What all servers know, which only rises.
+    FeatureLevel {
+        level: u32,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,9 +24,6 @@ use model::{id::JobKey, node::NodeEvent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The commands that this build knows are of this level, or a lower one.
-pub const FEATURE_LEVEL: u32 = 1;
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// The first entry of a region: who it is, and who its first servers are. In no log, because all of them begin with it.
@@ -112,6 +109,8 @@ pub enum Command {
     TagVersion(Box<TagVersionCommand>),
     /// One of the region's servers comes, votes from now on, goes, or is another than it was.
     ChangeMember(Box<MemberChange>),
+    /// Every server knows what this level is about: from now on it may be proposed.
+    RaiseFeatureLevel { level: u32 },
 }
 
 impl Command {
@@ -138,6 +137,7 @@ impl Command {
             Command::ScaleJob(order) => Some(order.at),
             Command::TagVersion(order) => Some(order.at),
             Command::ChangeMember(_)
+            | Command::RaiseFeatureLevel { .. }
             | Command::UpsertNamespace { .. }
             | Command::DeleteNamespace { .. }
             | Command::AddSigningKey { .. }
@@ -187,6 +187,7 @@ impl Command {
             // they concern the region itself, and nothing that has events
             Command::Init(_)
             | Command::ChangeMember(_)
+            | Command::RaiseFeatureLevel { .. }
             | Command::AddSigningKey { .. }
             | Command::ConfigureScheduler { .. }
             | Command::DeleteEvals { .. }

@@ -9,6 +9,7 @@ pub mod change;
 pub mod client_rpc;
 pub mod command;
 pub mod event;
+pub mod feature_level;
 pub mod frame;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;

@@ -13,6 +13,11 @@ pub trait Record: Serialize + DeserializeOwned {
     /// The version that this build writes. The first is 1.
     const VERSION: u8;
 
+    /// The version that this value is written in.
+    fn version(&self) -> u8 {
+        Self::VERSION
+    }
+
     /// Reads the body of an older version, from 1 to the one before `VERSION`.
     fn upgrade(version: u8, _body: &[u8]) -> Result<Self, DecodeError> {
         Err(unknown_version::<Self>(version))
@@ -60,7 +65,7 @@ impl std::error::Error for DecodeError {}
 /// The version byte, then postcard.
 pub fn encode<R: Record>(record: &R) -> Vec<u8> {
     const { assert!(R::VERSION > 0, "the first version of a record is 1") };
-    encoded(R::NAME, postcard::to_extend(record, vec![R::VERSION]))
+    encoded(R::NAME, postcard::to_extend(record, vec![record.version()]))
 }
 
 /// How many bytes that takes within a record.
@@ -124,7 +129,6 @@ records! {
     model::alloc::Allocation = "allocation" 1;
     model::job::Job = "job" 1;
     model::job::JobSpec = "job version" 1;
-    super::command::Command = "command" 1;
     model::job_summary::JobSummary = "job summary" 1;
     model::namespace::Namespace = "namespace" 1;
     model::pool::NodePool = "node pool" 1;
@@ -150,6 +154,7 @@ records! {
     super::snapshot::SnapshotMessage = "snapshot message" 1;
     model::member::ServerMember = "server" 1;
     model::member::Founding = "founding" 1;
+    model::member::RegionLevel = "feature level" 1;
 }
 
 #[cfg(test)]

@@ -107,4 +107,8 @@ pub enum ServerReply {
     },
     /// The asker is no member any more, and never will be again under its id.
     Removed,
+    /// The region's feature level is this, and the asker's build knows less.
+    TooOld {
+        level: u32,
+    },
 }

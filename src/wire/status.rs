@@ -17,6 +17,8 @@ pub struct ServerStatus {
     /// The leader has applied everything of the terms before its own: reads are consistent.
     pub ready: bool,
     pub region_id: Uuid,
+    /// What all of the region's servers know.
+    pub feature_level: u32,
     /// Raft ids of the voters.
     pub voters: Vec<u64>,
     /// The region's servers as its state lists them, by raft id.

@@ -6,7 +6,7 @@ use model::member::{ServerInfo, ServerMember, Suffrage};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use wire::command::FEATURE_LEVEL;
+use wire::feature_level::FEATURE_LEVEL;
 use wire::status::ServerStatus;
 
 /// Top-level members are lower case here (http-api.md 0.2.1).
@@ -215,6 +215,7 @@ impl MemberShape {
             ("raft_vsn", "3".to_string()),
             ("vsn", "1".to_string()),
             ("revision", info.version.clone()),
+            ("feature_level", info.feature_level.to_string()),
             ("rpc_addr", addr.to_string()),
             ("port", port_of(&info.rpc_addr).to_string()),
         ];
@@ -324,6 +325,7 @@ fn raft_stats(status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, Str
         ("last_snapshot_term", log.compacted_term.to_string()),
         ("latest_configuration", format!("[{}]", members.join(" "))),
         ("latest_configuration_index", "0".to_string()),
+        ("feature_level", status.feature_level.to_string()),
         ("protocol_version", "3".to_string()),
         ("protocol_version_max", "3".to_string()),
         ("protocol_version_min", "3".to_string()),

@@ -190,6 +190,7 @@ impl Timed {
             },
             Command::Init(_)
             | Command::ChangeMember(_)
+            | Command::RaiseFeatureLevel { .. }
             | Command::AddSigningKey { .. }
             | Command::TagVersion(_) => return None,
         })

@@ -184,7 +184,7 @@ impl Snapshots {
             SnapshotMessage::Offer(offer) => self.offered(from, *offer, parts, space_free),
             SnapshotMessage::Chunk { transfer, chunk, bytes, last } => {
                 if self.receiving.as_ref().is_some_and(|r| r.awaits((from, transfer), chunk)) {
-                    self.take_chunk(&bytes, last, parts);
+                    self.take_chunk(&bytes, last, parts)?;
                 }
             }
             SnapshotMessage::Pull { transfer, chunk } => self.pulled(from, transfer, chunk, parts.now)?,
@@ -254,19 +254,21 @@ impl Snapshots {
         }
     }
 
-    /// The one that was awaited.
-    fn take_chunk(&mut self, bytes: &[u8], last: bool, parts: &mut Parts<'_>) {
-        let Some(mut receiver) = self.receiving.take() else { return };
+    /// The one that was awaited. A state that this build cannot read is a fault: without it the server cannot follow its region.
+    fn take_chunk(&mut self, bytes: &[u8], last: bool, parts: &mut Parts<'_>) -> Result<(), Fault> {
+        let Some(mut receiver) = self.receiving.take() else { return Ok(()) };
         let (from, transfer) = (receiver.from(), receiver.transfer());
         if bytes.len() > CHUNK_BYTES {
             parts.store.abandon_snapshot();
-            return self.stop(from, transfer, StopReason::Malformed);
+            self.stop(from, transfer, StopReason::Malformed);
+            return Ok(());
         }
         let mut taken = parts.store.receive_piece(bytes);
         if last {
             taken = taken.and_then(|()| parts.store.complete_snapshot());
         }
         match taken {
+            Err(NotInstalled::Fault(fault @ Fault::Newer(_))) => return Err(fault),
             Err(why) => self.refuse(from, transfer, &why),
             Ok(()) if last => self.install(&receiver, parts),
             Ok(()) => {
@@ -275,6 +277,7 @@ impl Snapshots {
                 self.receiving = Some(receiver);
             }
         }
+        Ok(())
     }
 
     /// It is whole: raft decides whether this replica still needs it.

@@ -40,6 +40,8 @@ kinds! {
     ServerFoundRotAlive = "server found rot alive",
     ServerRefusedRottenState = "server refused rotten state",
     ServerStateRestored = "server state restored",
+    ServerUpgraded = "server upgraded",
+    FeatureLevelRaised = "feature level raised",
     AgentKilled = "agent killed",
     AgentDiskError = "agent disk error",
     AgentSyncForgot = "agent sync forgot",

@@ -1,7 +1,7 @@
 //! Golden samples of the servers of a region, and of what they say while there is none yet.
 
 use super::Samples;
-use model::member::{ServerMember, Suffrage};
+use model::member::{RegionLevel, ServerMember, Suffrage};
 use state::samples::{founding, server_info};
 use wire::command::{Command, MemberChange};
 use wire::server_rpc::{Hello, ServerReply, ServerRequest};
@@ -29,4 +29,7 @@ pub fn members(s: &mut Samples) {
     s.add("hello of a region", &ServerRequest::Hello(Box::new(founded)));
     s.add("announce", &ServerRequest::Announce { id, info: Box::new(info) });
     s.add("removed", &ServerReply::Removed);
+    s.add("too old", &ServerReply::TooOld { level: 2 });
+    s.add("raise feature level", &Command::RaiseFeatureLevel { level: 1 });
+    s.add("second", &RegionLevel { level: 2, modify_index: 9 });
 }

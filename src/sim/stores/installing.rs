@@ -10,9 +10,11 @@ use state::snapshot::{SnapshotHeader, SnapshotRows};
 use state::store::{NotInstalled, Options, Recovered, Store};
 use state::view::View;
 use wire::command::Command;
+use wire::feature_level::FEATURE_LEVEL;
 use wire::record;
 
 const SMALL: Options = Options {
+    feature_level: FEATURE_LEVEL,
     new_server_id: SERVER_ID,
     cache_bytes: 64 << 10,
     segment_bytes: 48 << 10,

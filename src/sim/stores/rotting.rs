@@ -9,9 +9,11 @@ use state::fault::Fault;
 use state::log_batch::LogBatch;
 use state::samples::*;
 use state::store::{OpenError, Options, Store};
+use wire::feature_level::FEATURE_LEVEL;
 use wire::record;
 
 const SMALL: Options = Options {
+    feature_level: FEATURE_LEVEL,
     new_server_id: SERVER_ID,
     cache_bytes: 4096,
     segment_bytes: 64 << 10,

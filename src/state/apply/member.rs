@@ -4,12 +4,14 @@
 //! Invariant: rows and raft's members agree after each entry.
 
 use super::super::fault::Fault;
+use super::super::members;
 use super::super::tables::{self, Kind};
 use super::{ApplyTxn, Reply};
-use model::member::{Founding, ServerInfo, ServerMember, Suffrage};
+use model::member::{Founding, RegionLevel, ServerInfo, ServerMember, Suffrage};
 use model::scheduling::SchedulerSettings;
 use wire::change::Change;
 use wire::command::MemberChange;
+use wire::feature_level::FIRST_FEATURE_LEVEL;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
 impl ApplyTxn<'_> {
@@ -24,6 +26,8 @@ impl ApplyTxn<'_> {
             // nothing refuses it
             let _ = self.put_member(*id, info.clone(), Suffrage::Voter)?;
         }
+        let common = founding.servers.iter().map(|(_, info)| info.feature_level).min();
+        self.put_feature_level(common.unwrap_or(FIRST_FEATURE_LEVEL))?;
         if founding.scheduler != SchedulerSettings::default() {
             let _ = self.configure_scheduler(founding.scheduler, Some(0))?;
         }
@@ -46,6 +50,14 @@ impl ApplyTxn<'_> {
             MemberChange::Remove { id } => self.set_suffrage(id, Suffrage::Removed),
             MemberChange::Update { id, info } => match self.member(id)? {
                 Some(ServerMember { suffrage, .. }) if suffrage != Suffrage::Removed => {
+                    let level = members::region_level(&self.rows)?.level;
+                    if info.feature_level < level {
+                        let (known, why) =
+                            (info.feature_level, "the region's feature level does not go down");
+                        let why =
+                            format!("server {id} knows feature level {known}, the region has {level}: {why}");
+                        return Ok(Err(Refusal::new(RefusalKind::Conflict, why)));
+                    }
                     self.put_member(id, info, suffrage)
                 }
                 _ => {
@@ -54,6 +66,34 @@ impl ApplyTxn<'_> {
                 }
             },
         }
+    }
+
+    /// Refused unless all servers know that level: one of a lower level may have come since it was proposed.
+    pub(super) fn raise_feature_level(&mut self, level: u32) -> Result<Reply, Fault> {
+        let known = members::members(&self.rows)?
+            .into_iter()
+            .filter(|member| member.suffrage != Suffrage::Removed)
+            .find(|member| member.info.feature_level < level);
+        let present = members::region_level(&self.rows)?.level;
+        if let Some(ServerMember { id, info, .. }) = known {
+            let why = format!("server {id} ({}) knows feature level {} only", info.name, info.feature_level);
+            return Ok(Err(Refusal::new(RefusalKind::Conflict, why)));
+        }
+        if level <= present {
+            let why = format!("the region's feature level is {present} already, and does not go down");
+            return Ok(Err(Refusal::new(RefusalKind::Conflict, why)));
+        }
+        self.put_feature_level(level)?;
+        Ok(Ok(WriteReply::Written { index: self.index() }))
+    }
+
+    fn put_feature_level(&mut self, level: u32) -> Result<(), Fault> {
+        if level > FIRST_FEATURE_LEVEL {
+            let row = RegionLevel { level, modify_index: self.index() };
+            self.put(&Kind::FeatureLevel.key(&[]), &row)?;
+            self.changes.push(Change::FeatureLevel { level });
+        }
+        Ok(())
     }
 
     fn set_suffrage(&mut self, id: u64, suffrage: Suffrage) -> Result<Reply, Fault> {

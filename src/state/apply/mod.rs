@@ -36,6 +36,7 @@ use std::collections::BTreeMap;
 use wire::change::Change;
 use wire::command::Command;
 use wire::event::{Events, Object};
+use wire::feature_level::decode_command;
 use wire::record::{self, Record};
 use wire::request::{Refusal, WriteReply};
 
@@ -83,11 +84,12 @@ pub(super) struct Applying {
 
 type WriteTable<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
 
-/// Applies `entries`, which must follow `applied` without a gap.
+/// Applies `entries`, which must follow `applied` without a gap, as a build of that level.
 pub(super) fn apply(
     rows: WriteTable<'_>,
     applied: Applied,
     entries: &[Committed<'_>],
+    feature_level: u32,
 ) -> Result<Applying, Fault> {
     let mut turn = ApplyTxn {
         rows,
@@ -105,7 +107,8 @@ pub(super) fn apply(
             return Err(Fault::corrupt(format!("entry {index} of the log was to be applied after {last}")));
         }
         turn.applied.index = entry.index;
-        let command: Option<Command> = entry.command.map(record::decode).transpose()?;
+        let decode = |bytes| decode_command(bytes, feature_level);
+        let command: Option<Command> = entry.command.map(decode).transpose()?;
         let (kind, at) = command.as_ref().map_or(("", None), |c| (c.event_kind(), c.at()));
         let reply = match command {
             Some(command) => turn.command(command, entry.conf_state.is_some())?,
@@ -152,6 +155,7 @@ impl ApplyTxn<'_> {
         match command {
             Command::Init(founding) => self.init(&founding),
             Command::ChangeMember(change) => self.change_member(*change, changes_members),
+            Command::RaiseFeatureLevel { level } => self.raise_feature_level(level),
             Command::RegisterJob(order) => self.register_job(*order),
             Command::StopJob { job, no_shutdown_delay, eval, tracked_versions, at } => {
                 if no_shutdown_delay {

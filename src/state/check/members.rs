@@ -2,7 +2,8 @@
 
 use super::{AllRows, fault_text};
 use crate::view::View;
-use model::member::{MAX_SERVER_ID, ServerMember, Suffrage};
+use model::member::{MAX_SERVER_ID, RegionLevel, ServerMember, Suffrage};
+use wire::feature_level::FIRST_FEATURE_LEVEL;
 
 impl AllRows {
     pub(super) fn add_member(&mut self, key: &[u8], member: ServerMember) -> Result<(), String> {
@@ -26,7 +27,22 @@ impl AllRows {
         if !self.members.is_empty() && !self.members.iter().any(votes) {
             return Err("none of the region's servers votes".into());
         }
-        Ok(())
+        let level = self.region_level.map_or(FIRST_FEATURE_LEVEL, |row| row.level);
+        let lower = |member: &&ServerMember| {
+            member.suffrage != Suffrage::Removed && member.info.feature_level < level
+        };
+        if let Some(member) = self.members.iter().find(lower) {
+            return Err(format!("the region's feature level is {level}, and higher than that of {member:?}"));
+        }
+        match &self.region_level {
+            None => Ok(()),
+            Some(RegionLevel { level, modify_index })
+                if *level > FIRST_FEATURE_LEVEL && (1..=self.index).contains(modify_index) =>
+            {
+                Ok(())
+            }
+            Some(level) => Err(format!("the region has a feature level that cannot be: {level:?}")),
+        }
     }
 }
 

@@ -28,7 +28,9 @@ impl Store {
         let command = record::encode(&Command::Init(Box::new(founding.clone())));
         let entry = Committed { index, command: Some(&command), conf_state: Some(conf_state) };
         let transaction = self.database.begin_write()?;
-        let Applying { applied, .. } = apply::apply(transaction.open_table(STATE)?, self.applied, &[entry])?;
+        let rows = transaction.open_table(STATE)?;
+        let Applying { applied, .. } =
+            apply::apply(rows, self.applied, &[entry], self.options.feature_level)?;
         database::write_applied(&transaction, applied, Some(conf_state))?;
         let mut published = self.shared.published();
         transaction.commit()?;

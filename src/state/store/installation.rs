@@ -26,6 +26,7 @@ pub(super) struct Incoming {
     header: SnapshotHeader,
     applied: Applied,
     parser: RowParser,
+    feature_level: u32,
     unsynced_bytes: usize,
     /// All rows are there, durable and verified.
     complete: Option<Fleet>,
@@ -102,9 +103,15 @@ impl Store {
         slot.clear()?;
         let database = database::open(slot, self.options)?;
         database::create(&database)?;
-        let parser = RowParser::default();
-        self.incoming =
-            Some(Incoming { database, header, applied, parser, unsynced_bytes: 0, complete: None });
+        self.incoming = Some(Incoming {
+            database,
+            header,
+            applied,
+            parser: RowParser::default(),
+            feature_level: self.options.feature_level,
+            unsynced_bytes: 0,
+            complete: None,
+        });
         Ok(())
     }
 
@@ -223,6 +230,7 @@ impl Incoming {
         database::write_applied(&transaction, self.applied, Some(&self.header.members))?;
         database::write_installed(&transaction, &self.header.installation(&self.applied))?;
         transaction.commit()?;
+        database::check_feature_level(&self.database, self.feature_level)?;
         self.complete = Some(database::rebuild_fleet(&self.database)?);
         Ok(())
     }
