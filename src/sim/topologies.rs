@@ -1,4 +1,4 @@
-//! How large a seed's region is: most have one server, a third of all seeds three, a tenth five, with more nodes then.
+//! How large a seed's region is: most have one server, a third of all seeds three, a tenth five, with fifty nodes, most of which have little to do.
 //!
 //! Refuses to know what runs there.
 
@@ -13,7 +13,7 @@ pub struct Topology {
 impl Topology {
     pub fn of_seed(seed: u64) -> Topology {
         match Stream::new(seed, 110).below(30) {
-            0..3 => Topology { servers: 5, nodes: 8 },
+            0..3 => Topology { servers: 5, nodes: 50 },
             3..13 => Topology { servers: 3, nodes: 3 },
             _ => Topology { servers: 1, nodes: 3 },
         }

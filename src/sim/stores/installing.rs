@@ -1,6 +1,7 @@
 //! Snapshots on simulated disks: the power fails at every operation of an installation, the disk is full, and what was installed stays.
 
 use crate::disk::SimDisk;
+use model::member::{Founding, ServerInfo};
 use state::apply::Committed;
 use state::check::consistent;
 use state::fault::Fault;
@@ -354,4 +355,23 @@ fn a_snapshot_that_is_not_whole_is_not_installed() {
     assert!(store.install_snapshot(&LogBatch::default()).is_err());
     assert!(store.receive_piece(&piece.bytes).is_err(), "nothing is on its way any more");
     assert_eq!(store.applied() + disk.images()[3].len() as u64, store.applied(), "nothing is left of it");
+}
+
+#[test]
+fn the_snapshot_of_a_newer_build_changes_nothing() {
+    let newer = Options { feature_level: 2, ..Options::default() };
+    let (mut store, _) = Store::open(in_memory(), newer).expect("opens");
+    let (id, info) = (SERVER_ID, ServerInfo { feature_level: 2, ..server_info("newer") });
+    let founding = Founding { servers: vec![(id, info)], ..founding(&[]) };
+    store.found(&founding, &MEMBERS).expect("an empty store begins a region");
+    let region = Region { store };
+    let disk = SimDisk::with_images(1, follower(0));
+    let (mut older, _) = Store::open(disk.media(), SMALL).expect("opens");
+    let refused = receive(&mut older, &region);
+    assert!(matches!(refused, Err(NotInstalled::Fault(Fault::Newer(_)))), "{refused:?}");
+    assert_eq!(older.applied(), 0);
+    disk.detach();
+    let disk = SimDisk::with_images(1, disk.images());
+    let (mut able, _) = Store::open(disk.media(), Options { feature_level: 2, ..SMALL }).expect("opens");
+    receive(&mut able, &region).expect("its build knows as much");
 }
