@@ -266,6 +266,17 @@ impl Node {
         Ok(self.raw.raft.raft_log.last_index())
     }
 
+    /// A leader gives up its office: whoever is elected next leads, perhaps this replica.
+    pub fn step_down(&mut self) {
+        self.assert_no_step_is_out();
+        if self.is_leader() {
+            let term = self.term();
+            self.raw.raft.become_follower(term, 0);
+            self.settle();
+            self.campaign_alone();
+        }
+    }
+
     /// Nobody gets what is proposed now but by a snapshot.
     fn is_alone(&self) -> bool {
         self.raw.raft.prs().iter().len() == 1 && !self.raw.raft.has_pending_conf()

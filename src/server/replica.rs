@@ -192,6 +192,11 @@ impl Replica {
         self.raft.transfer_leader(to)
     }
 
+    /// It leads no more; the group elects somebody.
+    pub fn step_down(&mut self) {
+        self.raft.step_down();
+    }
+
     /// It leads, in that term.
     pub fn leads(&self, term: u64) -> bool {
         self.raft.is_leader() && self.raft.term() == term
