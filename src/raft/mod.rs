@@ -224,6 +224,7 @@ impl Node {
     /// A unit of time has passed.
     pub fn tick(&mut self) {
         self.assert_no_step_is_out();
+        self.windows.tick();
         self.tick_reads();
         if self.may_campaign() && self.raw.tick() {
             self.timeouts.draw();
@@ -274,6 +275,15 @@ impl Node {
             self.raw.raft.become_follower(term, 0);
             self.settle();
             self.campaign_alone();
+        }
+    }
+
+    /// The link to a member was lost, and with it what was under way.
+    pub fn link_lost(&mut self, member: u64) {
+        self.assert_no_step_is_out();
+        if self.is_leader() {
+            self.windows.forget(member);
+            self.raw.report_unreachable(member);
         }
     }
 

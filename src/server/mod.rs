@@ -23,6 +23,7 @@ mod frames;
 mod garbage;
 pub mod heartbeat;
 mod ids;
+pub mod inbox;
 #[cfg(any(test, feature = "testing"))]
 mod inspection;
 pub mod job_plan;
@@ -210,6 +211,7 @@ impl Server {
             Input::LinkUp { peer } => self.link_up(peer),
             Input::LinkDown { peer } => {
                 self.joining.link_down(peer);
+                self.replica.link_lost(peer);
                 self.with_forwarding(now, |all, cx| all.link_down(peer, cx));
                 return self.with_leader(now, |leader, cx| {
                     leader.link_down(peer, cx);

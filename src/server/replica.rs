@@ -192,6 +192,10 @@ impl Replica {
         self.raft.transfer_leader(to)
     }
 
+    pub fn link_lost(&mut self, server: u64) {
+        self.raft.link_lost(server);
+    }
+
     /// It leads no more; the group elects somebody.
     pub fn step_down(&mut self) {
         self.raft.step_down();

@@ -8,7 +8,7 @@ use super::faults::{Fault, Faults};
 use super::http::HttpAgent;
 use super::http_calls::HttpCalls;
 use super::ledger::Ledger;
-use super::network::Network;
+use super::network::{Link, Network};
 use super::operators::Operators;
 use super::place::{Daemon, Machine, NodeAt, ServerAt};
 use super::processes::ProcessEnd;
@@ -48,6 +48,10 @@ pub enum Event {
         from: Machine,
         to: Machine,
         bytes: Vec<u8>,
+    },
+    /// A packet has left a slow line.
+    Packet {
+        link: Link,
     },
     /// What one server says of a snapshot to another one arrives.
     Snapshot {
@@ -261,10 +265,8 @@ impl World {
             Event::ServerTurn { server, at } => self.server_turn(server, at),
             Event::NodeTurn { node, at } => self.node_turn(node, at),
             Event::KeeperTurn { node, at } => self.keeper_turn(node, at),
-            Event::Frame { from, to, bytes } => {
-                self.frame_arrives(from, to, bytes);
-                Ok(())
-            }
+            Event::Frame { from, to, bytes } => self.frame_arrives(from, to, bytes),
+            Event::Packet { link } => self.packet_left(link),
             Event::Snapshot { from, to, bytes } => self.snapshot_arrives(from, to, &bytes),
             Event::Worker { server, task } => {
                 self.worker(server, *task);
