@@ -252,6 +252,11 @@ impl Replica {
         self.snapshots.take_messages()
     }
 
+    #[cfg(any(test, feature = "testing"))]
+    pub fn is_installing(&self) -> bool {
+        self.snapshots.is_installing()
+    }
+
     pub fn next_snapshot_deadline(&self) -> Option<Mono> {
         self.snapshots.next_deadline()
     }

@@ -40,6 +40,7 @@ mod operators;
 mod output;
 
 mod place;
+mod power_cuts;
 mod preemption;
 mod processes;
 mod region;

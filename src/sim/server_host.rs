@@ -67,6 +67,8 @@ pub struct ServerHost {
     pub lose_next_worker: bool,
     /// The newest index that was shown as applied.
     applied: u64,
+    /// When its last turn began, another server's state was on its way.
+    pub was_installing: bool,
     /// The checkers know this life's state.
     pub is_tracked: bool,
     pub full: bool,
@@ -104,6 +106,7 @@ impl ServerHost {
             clock: Clock::right(),
             lose_next_worker: false,
             applied: 0,
+            was_installing: false,
             is_tracked: false,
             full: false,
             told_full: false,
@@ -316,6 +319,7 @@ impl World {
         let host = &mut self.regions[at];
         let now = host.clock.at(self.now);
         let Some(server) = &mut host.brain else { return Ok(()) };
+        host.was_installing = server.is_installing();
         self.turns += 1;
         let turn = match server.prepare(now, inputs) {
             Ok(prepared) => self.commit_server_turn(at, prepared)?,
@@ -370,6 +374,7 @@ impl World {
         }
         let back_after = self.delay(Span::millis(50), Span::seconds(3));
         if self.regions[at].disk.is_dead() {
+            self.count_power_cut(at);
             self.regions[at].disk.power_on();
         }
         self.stop_server(at, back_after);

@@ -11,6 +11,7 @@ use super::ledger::Ledger;
 use super::network::{Link, Network};
 use super::operators::Operators;
 use super::place::{Daemon, Machine, NodeAt, ServerAt};
+use super::power_cuts::PowerCuts;
 use super::processes::ProcessEnd;
 use super::region::Regions;
 use super::scaling::Scalers;
@@ -160,6 +161,7 @@ pub struct World {
     pub http_calls: HttpCalls,
     pub clients: Clients,
     pub snapshot_links: SnapshotLinks,
+    pub power_cuts: PowerCuts,
     pub draws: Stream,
     /// What becomes of nodes.
     pub changes: Stream,
@@ -197,6 +199,7 @@ impl World {
             http_calls: HttpCalls::default(),
             clients: Clients::new(seed),
             snapshot_links: SnapshotLinks::new(seed),
+            power_cuts: PowerCuts::default(),
             draws,
             changes: Stream::new(seed, 113),
             trace: Trace::new(print),
