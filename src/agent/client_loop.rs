@@ -4,7 +4,8 @@
 use super::alloc_dir_worker::AllocDirWorker;
 use super::disk_space::DiskSpaceMonitor;
 use super::inbox;
-use super::messages::{ClientMessage, ServerMessage};
+use super::messages::ClientMessage;
+use super::server_mail::ServerMail;
 use ::io::client_rpc::GrantRequest;
 use ::io::clock;
 use ::io::http::Published;
@@ -25,7 +26,7 @@ use wire::rpc::Peer;
 
 /// Where the client's effects go.
 pub struct ClientChannels {
-    pub to_server: Sender<ServerMessage>,
+    pub to_server: ServerMail,
     pub keeper: Sender<KeeperCommand>,
     pub report: Arc<Published<Option<ClientReport>>>,
     pub dirs: AllocDirWorker,
@@ -124,11 +125,7 @@ impl ClientLoop {
         match effect {
             Effect::Send { bytes, .. } => {
                 let input = server::effects::Input::Frame { from: Peer::Node(self.node), bytes };
-                inbox::send_or_drop(
-                    &self.channels.to_server,
-                    "a frame to the server",
-                    ServerMessage::Input(input),
-                );
+                self.channels.to_server.send_or_drop("a frame to the server", input);
             }
             Effect::Keeper(command) => {
                 self.backlog.push_back(command);

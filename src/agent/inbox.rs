@@ -43,11 +43,18 @@ fn first<T>(from: &Receiver<T>, deadline: Option<Mono>) -> Result<Option<T>, Clo
         if let Poll::Ready(received) = receiving.as_mut().poll(&mut context) {
             return received.map(Some).map_err(|_| Closed);
         }
-        match deadline {
-            None => thread::park(),
-            Some(at) if at <= clock::mono() => return Ok(None),
-            Some(at) => thread::park_timeout(clock::until(at)),
+        if deadline.is_some_and(|at| at <= clock::mono()) {
+            return Ok(None);
         }
+        park(deadline);
+    }
+}
+
+/// Until this thread is woken, or the deadline has come.
+pub fn park(deadline: Option<Mono>) {
+    match deadline {
+        None => thread::park(),
+        Some(at) => thread::park_timeout(clock::until(at)),
     }
 }
 

@@ -18,6 +18,7 @@ mod logging;
 mod messages;
 mod reload;
 mod server_loop;
+mod server_mail;
 mod signals;
 mod startup;
 mod supervisor;
@@ -35,15 +36,15 @@ use client_loop::{ClientChannels, ClientLoop};
 use config::{Config, Loaded};
 use data_dir::DataDir;
 use failure::AgentFailure;
-use http_service::server_call::ServerCall;
 use http_service::{HttpService, HttpServiceParts};
 use logging::Logging;
-use messages::{ClientMessage, ServerMessage};
+use messages::ClientMessage;
 use model::time::Span;
 pub use reload::ReadConfig;
 use reload::Reloader;
 use server::effects::ScheduleTask;
 use server_loop::{ServerChannels, ServerLoop};
+use server_mail::{ServerMail, ServerMailbox, ServerMessage};
 use signals::{Signal, Signals};
 use smol::future::or;
 use startup::{OpenedStores, open_data_dir, open_stores};
@@ -114,7 +115,7 @@ struct Agent {
     service: Arc<HttpService>,
     http_settings: Arc<HttpSettings>,
     listeners: Vec<TcpListener>,
-    server_inbox: Sender<ServerMessage>,
+    server_mail: ServerMail,
     client_inbox: Sender<ClientMessage>,
     keeper: Sender<KeeperCommand>,
     /// A brain's thread ended, and why.
@@ -136,19 +137,17 @@ impl Agent {
         let listeners = listen(&config)?;
         let dir = open_data_dir(&config)?;
         let executor = Arc::new(smol::Executor::new());
-        let (server_inbox, to_server) = async_channel::bounded(inbox::CAPACITY);
+        let server_mail = ServerMail::default();
         let (client_inbox, to_client) = async_channel::bounded(inbox::CAPACITY);
         let OpenedStores { opened, node, client, space } = open_stores(&config, &dir)?;
-        let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
         let (calls, to_answer) = async_channel::bounded(inbox::CAPACITY);
         let agent = identity::agent_info(&config, &reloader.settings, dir.root());
         let service =
-            http_service(&executor, &config, &dir, agent, opened.reader(), (asks, calls), &logging)?;
+            http_service(&executor, &config, &dir, agent, opened.reader(), (&server_mail, calls), &logging)?;
         let http_settings = Arc::new(HttpSettings {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
         });
-        executor::spawn(&executor, forward(to_forward, server_inbox.clone(), ServerMessage::Call)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
         executor::spawn(&executor, forward(to_brain, client_inbox.clone(), ClientMessage::Question)).detach();
         let places = client_rpc::NodeDirs {
@@ -163,15 +162,16 @@ impl Agent {
         let (workers, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
         let (server_id, reservations) = (opened.id(), Arc::default());
         let mut threads =
-            start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
-        let (to_self, to_node, served) = (server_inbox.clone(), client_inbox.clone(), service.clone());
+            start_workers(config.server.num_schedulers, (&tasks, &server_mail), &reservations, &service)?;
+        let (to_self, to_node, served) = (server_mail.clone(), client_inbox.clone(), service.clone());
         let channels = ServerChannels { to_self, to_node, workers, reservations, service: served };
         let server = ServerLoop::new(opened, channels);
-        threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&to_server))?);
+        let mailbox = ServerMailbox::new(server_mail.clone());
+        threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&mailbox))?);
 
         let places = DirPaths::new(dir.root(), alloc_dir(&config, dir.root()), space.reserve());
         let channels = ClientChannels {
-            to_server: server_inbox.clone(),
+            to_server: server_mail.clone(),
             keeper: keeper.clone(),
             report: service.client.clone(),
             dirs: AllocDirWorker::start(&executor, places, &client_inbox),
@@ -189,7 +189,7 @@ impl Agent {
             service,
             http_settings,
             listeners,
-            server_inbox,
+            server_mail,
             client_inbox,
             keeper,
             ended,
@@ -234,7 +234,7 @@ impl Agent {
             supervisor::ready();
             let (stop, asked_to_stop) = async_channel::bounded(1);
             spawn("started", move || started(Started { http, stop }))?;
-            let watchdog = supervisor::watchdog(self.server_inbox.clone(), self.client_inbox.clone());
+            let watchdog = supervisor::watchdog(self.server_mail.clone(), self.client_inbox.clone());
             executor::spawn(&self.executor, watchdog).detach();
 
             let outcome = self.wait(&asked_to_stop).await;
@@ -334,8 +334,7 @@ impl Agent {
         if kill_tasks {
             self.end_keeper().await;
         }
-        // what is not told ends with the process
-        let _ = self.server_inbox.try_send(ServerMessage::Stop);
+        self.server_mail.stop();
         result
     }
 
@@ -368,23 +367,24 @@ impl Agent {
 
 const SIGKILL: i32 = 9;
 
-/// The service that answers HTTP requests. `asks` goes to the server, `calls` to this agent's node.
+/// The service that answers HTTP requests. `server` gets its calls, and through `calls` this agent's node.
 fn http_service(
     executor: &Arc<smol::Executor<'static>>,
     config: &Config,
     dir: &DataDir,
     agent: AgentInfo,
     reader: Reader,
-    (asks, calls): (Sender<ServerCall>, Sender<client_rpc::RpcCall>),
+    (server, calls): (&ServerMail, Sender<client_rpc::RpcCall>),
     logging: &Logging,
 ) -> Result<Arc<HttpService>, String> {
+    let server = server.clone();
     Ok(Arc::new(HttpService::new(HttpServiceParts {
         executor: executor.clone(),
         agent,
         reader,
         status: Arc::new(Published::new(ServerStatus::default())),
         client: Arc::new(Published::new(None)),
-        server: asks,
+        server: Box::new(move |call| server.send(ServerMessage::Call(call))),
         node: calls,
         plan_job: Arc::new(workers::plan_job),
         explain: Arc::new(workers::explain),
@@ -462,7 +462,7 @@ fn connect_keeper(
 
 fn start_workers(
     count: u32,
-    (tasks, results): (&Receiver<ScheduleTask>, &Sender<ServerMessage>),
+    (tasks, results): (&Receiver<ScheduleTask>, &ServerMail),
     reservations: &Arc<SharedReservations>,
     service: &Arc<HttpService>,
 ) -> Result<Vec<JoinHandle<()>>, String> {

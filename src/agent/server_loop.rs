@@ -8,11 +8,12 @@ use super::failure::AgentFailure;
 use super::http_service::HttpService;
 use super::http_service::server_call::{ForwardResult, ReplySender, ServerCall, WriteResult};
 use super::inbox;
-use super::messages::{ClientMessage, ServerMessage};
+use super::messages::ClientMessage;
+use super::server_mail::{ForTurn, ServerMail, ServerMailbox, ServerMessage};
 use super::workers::SharedReservations;
 use ::io::disk::{self, Disk};
 use ::io::{clock, entropy, host_stats, keys};
-use async_channel::{Receiver, Sender};
+use async_channel::Sender;
 use model::id::server_id;
 use model::key::Seed;
 use model::time::Mono;
@@ -31,7 +32,7 @@ use wire::rpc::Peer;
 /// Where the server's effects go.
 pub struct ServerChannels {
     /// Back to this loop.
-    pub to_self: Sender<ServerMessage>,
+    pub to_self: ServerMail,
     pub to_node: Sender<ClientMessage>,
     pub workers: Sender<ScheduleTask>,
     pub reservations: Arc<SharedReservations>,
@@ -97,20 +98,17 @@ impl ServerLoop {
     }
 
     /// Runs until told to stop, or until the storage fails.
-    pub fn run(mut self, mail: &Receiver<ServerMessage>) -> Result<(), AgentFailure> {
+    pub fn run(mut self, mail: &ServerMailbox) -> Result<(), AgentFailure> {
         loop {
-            let messages =
-                inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
+            let ForTurn { messages, stop } = mail.collect(self.deadline());
             let mut inputs = Vec::with_capacity(messages.len() + 1);
             inputs.extend(self.opened.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
             inputs.append(&mut self.next);
-            let mut stop = false;
             for message in messages {
                 match message {
                     ServerMessage::Input(input) => inputs.push(input),
                     ServerMessage::Call(call) => inputs.push(self.register(call)),
                     ServerMessage::Ping(answer) => answer.try_send(()).unwrap_or_default(),
-                    ServerMessage::Stop => stop = true,
                 }
             }
             if let Err(fault) = self.turn(inputs) {
@@ -207,8 +205,8 @@ impl ServerLoop {
         let (service, to_self) = (self.channels.service.clone(), self.channels.to_self.clone());
         self.channels.service.spawn(async move {
             let response = service.serve(&request).await.map(ForwardedResponse::from);
-            // nobody is left to be told once the loop has ended
-            let _ = to_self.send(ServerMessage::Input(Input::Served { serving, response })).await;
+            // if it is lost, the other server's deadline tells its user
+            to_self.send_or_drop("an answer to another server", Input::Served { serving, response });
         });
     }
 

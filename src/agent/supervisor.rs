@@ -1,7 +1,8 @@
 //! Notifications to systemd: the agent is up, is alive, stops. Without systemd they do nothing. Also the environment variables that
 //! systemd sets for the agent alone: tasks do not inherit them.
 
-use super::messages::{ClientMessage, ServerMessage};
+use super::messages::ClientMessage;
+use super::server_mail::{ServerMail, ServerMessage};
 use async_channel::Sender;
 use sd_notify::NotifyState;
 use smol::future::or;
@@ -60,14 +61,14 @@ fn notify(state: &[NotifyState<'_>]) {
 }
 
 /// Tells the watchdog that the agent is alive, as long as both brains answer. When one hangs, systemd restarts the agent.
-pub async fn watchdog(server: Sender<ServerMessage>, client: Sender<ClientMessage>) {
+pub async fn watchdog(server: ServerMail, client: Sender<ClientMessage>) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let pause = limit / 3;
     loop {
         smol::Timer::after(pause).await;
         let (ping, server_answers) = async_channel::bounded(1);
         let (pong, client_answers) = async_channel::bounded::<()>(1);
-        let asked = server.try_send(ServerMessage::Ping(ping)).is_ok()
+        let asked = server.send(ServerMessage::Ping(ping)).is_ok()
             && client.try_send(ClientMessage::Ping(pong)).is_ok();
         let answered = async {
             // a brain that has ended closes its channel, which counts as an answer: its end is reported elsewhere

@@ -1,9 +1,10 @@
 //! Scheduler workers: threads that turn evaluations into decisions on a view of the state. The one place where a panic is
 //! caught: a poisonous evaluation must not kill one leader after the other.
 
-use super::messages::ServerMessage;
+use super::http_service::server_call::NotSent;
+use super::server_mail::{ServerMail, ServerMessage};
 use ::io::clock;
-use async_channel::{Receiver, Sender};
+use async_channel::Receiver;
 use server::effects::{Input, ScheduleTask};
 use server::reservations::{ReservationChange, Reservations};
 use server::{job_plan, why, worker};
@@ -45,7 +46,7 @@ pub fn panics_are_caught() -> bool {
 /// Works until the task channel is closed.
 pub fn run(
     tasks: &Receiver<ScheduleTask>,
-    results: &Sender<ServerMessage>,
+    results: &ServerMail,
     reservations: &SharedReservations,
     reader: impl Fn() -> Reader,
 ) {
@@ -56,8 +57,11 @@ pub fn run(
             catch_unwind(AssertUnwindSafe(|| worker::decide(&task, &reader(), || reservations.lock())));
         GUARDED.set(false);
         let result = result.unwrap_or_else(|_| Err("the scheduler panicked on this evaluation".into()));
-        if results.send_blocking(ServerMessage::Input(Input::Planned { eval, token, result })).is_err() {
-            return;
+        match results.send(ServerMessage::Input(Input::Planned { eval, token, result })) {
+            Ok(()) => {}
+            // the broker's deadline brings the evaluation back
+            Err(NotSent::Full) => tracing::warn!(%eval, "lost a plan: the server's inbox is full"),
+            Err(NotSent::Closed) => return,
         }
     }
 }
@@ -87,6 +91,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<Result<T, Refusal>, Fault>) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use super::super::server_mail::ServerMailbox;
     use super::*;
     use model::id::EvalToken;
     use scheduler::Attempt;
@@ -107,7 +112,8 @@ mod tests {
     fn a_panic_is_an_answer_and_the_worker_goes_on() {
         let region = Region::default();
         let (sender, tasks) = async_channel::bounded(2);
-        let (results, answers) = async_channel::bounded(2);
+        let results = ServerMail::default();
+        let answers = ServerMailbox::new(results.clone());
         (1..=2).for_each(|n| sender.send_blocking(task(n)).expect("there is room"));
         drop(sender);
         let looks = Cell::new(0);
@@ -116,14 +122,18 @@ mod tests {
             assert!(panics_are_caught() && looks.get() > 1, "the first one is poison");
             region.store.reader()
         });
-        let told = [1, 2].map(|n| match answers.recv_blocking() {
-            Ok(ServerMessage::Input(Input::Planned { token, result, .. })) => {
-                assert_eq!(token, EvalToken::from_random(n));
-                result.err()
-            }
-            _ => panic!("no plan"),
-        });
+        let answers = answers.collect(None).messages;
+        let told: Vec<Option<String>> = (1..)
+            .zip(answers)
+            .map(|(n, answer)| match answer {
+                ServerMessage::Input(Input::Planned { token, result, .. }) => {
+                    assert_eq!(token, EvalToken::from_random(n));
+                    result.err()
+                }
+                _ => panic!("no plan"),
+            })
+            .collect();
         assert_eq!(told[0].as_deref(), Some("the scheduler panicked on this evaluation"));
-        assert!(told[1].is_none() && !panics_are_caught(), "{told:?}");
+        assert!(told[1].is_none() && told.len() == 2 && !panics_are_caught(), "{told:?}");
     }
 }

@@ -224,6 +224,7 @@ impl Node {
     /// A unit of time has passed.
     pub fn tick(&mut self) {
         self.assert_no_step_is_out();
+        self.windows.tick();
         self.tick_reads();
         if self.may_campaign() && self.raw.tick() {
             self.timeouts.draw();
@@ -264,6 +265,26 @@ impl Node {
         // the engine's other reasons are checked above
         self.raw.propose(vec![], data).map_err(|_| ProposalRefused::TooMuchUncommitted)?;
         Ok(self.raw.raft.raft_log.last_index())
+    }
+
+    /// A leader gives up its office: whoever is elected next leads, perhaps this replica.
+    pub fn step_down(&mut self) {
+        self.assert_no_step_is_out();
+        if self.is_leader() {
+            let term = self.term();
+            self.raw.raft.become_follower(term, 0);
+            self.settle();
+            self.campaign_alone();
+        }
+    }
+
+    /// The link to a member was lost, and with it what was under way.
+    pub fn link_lost(&mut self, member: u64) {
+        self.assert_no_step_is_out();
+        if self.is_leader() {
+            self.windows.forget(member);
+            self.raw.report_unreachable(member);
+        }
     }
 
     /// Nobody gets what is proposed now but by a snapshot.

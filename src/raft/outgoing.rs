@@ -1,13 +1,13 @@
 //! What leaves: which messages may go before the step is durable, and how much may be under way to one member.
 //!
-//! Refuses to know links. What does not fit is dropped, as if it had been lost: the engine then probes the member and sends
-//! again what it lacks.
+//! Refuses to know links. They keep the order of what they carry, and may be slow: what is under way is not said again before a link of
+//! 64 kbit/s, half of it for other things, would have carried it; unless the member's answer asks for it, or its link was lost.
 
 use super::log::{Log, MAX_ENTRIES_PER_READ};
 use super::record;
 use raft_engine::eraftpb::{Message, MessageType};
 use raft_engine::{ProgressState, RawNode};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Appends under way to one member.
 pub const MAX_INFLIGHT_MESSAGES: usize = 64;
@@ -15,6 +15,8 @@ pub const MAX_INFLIGHT_MESSAGES: usize = 64;
 pub const MAX_INFLIGHT_BYTES: usize = 4 << 20;
 /// Bytes of entries in one message, but for one entry that is larger.
 pub const MAX_BYTES_PER_MESSAGE: u64 = 256 << 10;
+/// The slowest link that a member may hang on carries so much of entries in a tick of 100 ms, half of its 8,000 bytes a second.
+const LEAST_BYTES_PER_TICK: u64 = 400;
 /// What comes from storage, and what is proposed in one turn on top of it.
 pub const MAX_ENTRIES_PER_MESSAGE: usize = 2 * MAX_ENTRIES_PER_READ;
 
@@ -22,6 +24,8 @@ pub const MAX_ENTRIES_PER_MESSAGE: usize = 2 * MAX_ENTRIES_PER_READ;
 pub struct Outbound {
     pub to: u64,
     pub message: Vec<u8>,
+    /// It may hold entries, and be large: it travels apart from all that must not wait behind it.
+    pub is_append: bool,
 }
 
 /// What one step wants to send.
@@ -33,56 +37,114 @@ pub struct Outgoing {
     pub late: Vec<Outbound>,
 }
 
-/// Bytes under way by member, and by the last index of the message.
+/// What is under way to each member.
 #[derive(Default)]
-pub struct Windows(BTreeMap<u64, BTreeMap<u64, usize>>);
+pub struct Windows {
+    members: BTreeMap<u64, Window>,
+    ticks: u64,
+}
+
+#[derive(Default)]
+struct Window {
+    /// Where the engine stood when this was sent: replicating, or probing from there. What it sends next from elsewhere is news.
+    place: Option<(u64, u64)>,
+    /// Bytes by the last index of the message.
+    under_way: BTreeMap<u64, usize>,
+    /// Until then it may take to arrive, and what would only tell it again is not sent.
+    arrives_by: u64,
+}
+
+/// What becomes of an append.
+enum Verdict {
+    Goes,
+    /// What it says is under way.
+    Repeats,
+    /// Too much is under way.
+    Waits,
+}
 
 impl Windows {
+    pub fn tick(&mut self) {
+        self.ticks += 1;
+    }
+
     pub fn sort(&mut self, raw: &mut RawNode<Log>, leads: bool, messages: Vec<Message>) -> Outgoing {
         let mut outgoing = Outgoing::default();
-        let mut dropped = BTreeSet::new();
+        let mut held: BTreeMap<u64, u64> = BTreeMap::new();
         for message in messages {
             if message.msg_type == MessageType::MsgSnapshot {
                 continue; // told by `wants_snapshot`: rows travel outside of messages
             }
-            if message.msg_type == MessageType::MsgAppend
-                && (dropped.contains(&message.to) || !self.admits(raw, &message))
-            {
-                dropped.insert(message.to);
-                continue;
+            if message.msg_type == MessageType::MsgAppend {
+                let verdict =
+                    if held.contains_key(&message.to) { Verdict::Waits } else { self.judge(raw, &message) };
+                match verdict {
+                    Verdict::Goes => {}
+                    Verdict::Repeats => continue,
+                    Verdict::Waits => {
+                        held.entry(message.to).or_insert(message.index + 1);
+                        continue;
+                    }
+                }
             }
             let queue =
                 if leads && is_early(message.msg_type) { &mut outgoing.early } else { &mut outgoing.late };
-            queue.push(Outbound { to: message.to, message: record::encode_message(&message) });
+            let is_append = message.msg_type == MessageType::MsgAppend;
+            let outbound = Outbound { to: message.to, message: record::encode_message(&message), is_append };
+            queue.push(outbound);
         }
-        for member in dropped {
-            self.0.remove(&member);
-            raw.report_unreachable(member);
+        for (member, next) in held {
+            unsend(raw, member, next);
         }
         outgoing
     }
 
-    fn admits(&mut self, raw: &RawNode<Log>, message: &Message) -> bool {
-        let Some(last) = message.entries.last() else { return true };
-        let Some(progress) = raw.raft.prs().get(message.to) else { return true };
-        let window = self.0.entry(message.to).or_default();
-        if progress.state == ProgressState::Replicate {
-            window.retain(|index, _| *index > progress.matched);
-        } else {
-            window.clear();
+    fn judge(&mut self, raw: &RawNode<Log>, message: &Message) -> Verdict {
+        let Some(progress) = raw.raft.prs().get(message.to) else { return Verdict::Goes };
+        let window = self.members.entry(message.to).or_default();
+        let replicates = progress.state == ProgressState::Replicate;
+        let place = (!replicates).then_some((progress.matched, progress.next_idx));
+        if window.place != place {
+            *window = Window { place, ..Window::default() };
         }
-        let under_way: usize = window.values().sum();
+        if replicates {
+            window.under_way.retain(|index, _| *index > progress.matched);
+        }
+        if window.under_way.is_empty() {
+            window.arrives_by = 0;
+        }
+        let tells_again = message.entries.is_empty() || !replicates;
+        if tells_again && self.ticks < window.arrives_by {
+            return Verdict::Repeats;
+        }
+        let Some(last) = message.entries.last() else { return Verdict::Goes };
+        let under_way: usize = window.under_way.values().sum();
         let bytes: usize = message.entries.iter().map(|e| e.data.len()).sum();
-        if under_way > 0 && under_way + bytes > MAX_INFLIGHT_BYTES {
-            return false;
+        if replicates && under_way > 0 && under_way + bytes > MAX_INFLIGHT_BYTES {
+            return Verdict::Waits;
         }
-        window.insert(last.index, bytes);
-        true
+        window.under_way.insert(last.index, bytes);
+        window.arrives_by = window.arrives_by.max(self.ticks) + bytes as u64 / LEAST_BYTES_PER_TICK;
+        Verdict::Goes
+    }
+
+    /// Whatever is under way to the member is lost.
+    pub fn forget(&mut self, member: u64) {
+        self.members.remove(&member);
     }
 
     /// Who does not lead has nothing under way.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.members.clear();
+    }
+}
+
+/// Entries from `next` on were not sent to a member, whatever the engine believes: it sends them when what is under way has arrived.
+fn unsend(raw: &mut RawNode<Log>, member: u64, next: u64) {
+    if let Some(progress) = raw.raft.mut_prs().get_mut(member)
+        && progress.state == ProgressState::Replicate
+    {
+        progress.next_idx = progress.next_idx.min(next).max(progress.matched + 1);
     }
 }
 

@@ -306,6 +306,9 @@ impl Evals {
         while let Some(eval) = self.broker.take_failed() {
             self.fail(eval, cx);
         }
+        if cx.outbox.is_held_up() {
+            return;
+        }
         let superseded = self.broker.take_superseded(CANCEL_BATCH);
         cancel(superseded, cx, |_| "canceled after more recent eval was processed".into());
         let duplicates = self.blocked.take_duplicates(CANCEL_BATCH);

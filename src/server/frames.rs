@@ -35,7 +35,9 @@ impl Server {
         }
         match (from, body) {
             (Peer::Node(node), Body::Request(asked)) => return self.asked_by_node(node, request, asked, now),
-            (Peer::Server(_), Body::Raft(message)) => self.replica.receive(from, &message, now),
+            (Peer::Server(_), Body::Raft(message) | Body::Append(message)) => {
+                self.replica.receive(from, &message, now)
+            }
             (Peer::Server(server), Body::ServerRequest(asked)) => {
                 return self.asked_by_server(server, request, asked, now);
             }

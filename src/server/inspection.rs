@@ -6,6 +6,14 @@ use model::id::{DeploymentId, EvalId, JobKey, NodeId};
 use std::collections::BTreeSet;
 
 impl Server {
+    /// The largest entry that a leader with others takes.
+    pub const MAX_ENTRY_BYTES: usize = raft::MAX_ENTRY_BYTES;
+
+    /// Another server's state is on its way into this one's store.
+    pub fn is_installing(&self) -> bool {
+        self.replica.is_installing()
+    }
+
     /// The evaluations in its queues, when no work on them is under way: then they must be the state's open ones.
     pub fn queued_at_rest(&self) -> Option<BTreeSet<EvalId>> {
         let is_busy = self.replica.has_work() || !self.pending.is_empty() || !self.outbox.is_empty();

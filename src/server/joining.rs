@@ -295,4 +295,4 @@ pub fn say(to: u64, what: ServerRequest, cx: &mut Context<'_>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

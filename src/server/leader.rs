@@ -83,6 +83,9 @@ impl Leader {
     /// What is due before anything comes in.
     pub fn expire(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.evals.expire(cx.now);
+        if cx.outbox.is_held_up() {
+            return Ok(());
+        }
         self.nodes.mark_expired_nodes_down(&self.system_jobs, cx)?;
         self.periodic.launch_due(cx);
         Ok(())

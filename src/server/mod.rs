@@ -24,6 +24,7 @@ mod frames;
 mod garbage;
 pub mod heartbeat;
 mod ids;
+pub mod inbox;
 #[cfg(any(test, feature = "testing"))]
 mod inspection;
 pub mod job_plan;
@@ -211,6 +212,7 @@ impl Server {
             Input::LinkUp { peer } => self.link_up(peer),
             Input::LinkDown { peer } => {
                 self.joining.link_down(peer);
+                self.replica.link_lost(peer);
                 self.with_forwarding(now, |all, cx| all.link_down(peer, cx));
                 return self.with_leader(now, |leader, cx| {
                     leader.link_down(peer, cx);
@@ -289,7 +291,12 @@ impl Server {
         let (index, term) = match self.replica.propose(&command) {
             Ok(place) => place,
             Err(refused) if refused.passes() && matches!(then, OnApply::Nothing) => {
-                return self.outbox.put_back(Proposal { command, then }, now);
+                self.outbox.put_back(Proposal { command, then }, now);
+                if self.outbox.is_overfull() {
+                    tracing::warn!("too much waits to be written: this server gives up leadership");
+                    self.replica.step_down();
+                }
+                return;
             }
             Err(refused) => return self.refuse_proposal(then, replica::not_proposed(refused), now),
         };
@@ -418,6 +425,8 @@ impl Server {
     /// When the next turn is due at the latest, if nothing comes in before.
     pub fn next_deadline(&self) -> Option<Mono> {
         let (leader, space_free) = (self.leader.as_ref(), self.space_free);
+        // until then the outbox is tried again in moments
+        let leader = leader.filter(|_| !self.outbox.is_held_up());
         if self.replica.has_work() || leader.is_some_and(|leader| leader.has_work(space_free)) {
             return Some(Mono(0));
         }

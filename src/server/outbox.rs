@@ -1,7 +1,8 @@
 //! What a turn gives back: effects, and the proposals that are appended to the log together. Some proposals are deferred:
 //! nobody waits for them within milliseconds, so they share the durable commit of whatever is written next.
 //!
-//! Refuses to know: what is in them. Deferred are no more than evaluations are in workers' hands at a time.
+//! Refuses to know: what is in them. Deferred are no more than evaluations are in workers' hands at a time. Returned are no more than
+//! the parts propose of their own accord in a turn or two: they wait while anything is, and a leader with more steps down.
 
 use super::effects::Effect;
 use super::pending::OnApply;
@@ -11,6 +12,10 @@ use wire::command::Command;
 
 /// How long a deferred proposal waits for others. A client that registers jobs one after the other sends its next within this.
 const DEFER: Span = Span::millis(5);
+
+/// Proposals that raft did not take for the moment. A leader from whom raft takes so little is none: the next one builds its parts
+/// from the state.
+pub const MAX_RETURNED: usize = 1024;
 
 #[derive(Debug)]
 pub struct Proposal {
@@ -52,6 +57,16 @@ impl Outbox {
     pub fn put_back(&mut self, proposal: Proposal, now: Mono) {
         self.due.get_or_insert(now.after(DEFER));
         self.returned.push(proposal);
+    }
+
+    /// Raft has not taken what came before: whoever can wait with a proposal does, and keeps it where it is.
+    pub fn is_held_up(&self) -> bool {
+        !self.returned.is_empty()
+    }
+
+    /// Too much is held up.
+    pub fn is_overfull(&self) -> bool {
+        self.returned.len() > MAX_RETURNED
     }
 
     /// What workers made of evaluations that nobody is to hear of any more.

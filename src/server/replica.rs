@@ -193,6 +193,15 @@ impl Replica {
         self.raft.transfer_leader(to)
     }
 
+    pub fn link_lost(&mut self, server: u64) {
+        self.raft.link_lost(server);
+    }
+
+    /// It leads no more; the group elects somebody.
+    pub fn step_down(&mut self) {
+        self.raft.step_down();
+    }
+
     /// It leads, in that term.
     pub fn leads(&self, term: u64) -> bool {
         self.raft.is_leader() && self.raft.term() == term
@@ -242,6 +251,11 @@ impl Replica {
     /// What is to be sent to other servers of snapshots.
     pub fn take_snapshot_messages(&mut self) -> Vec<(u64, SnapshotMessage)> {
         self.snapshots.take_messages()
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub fn is_installing(&self) -> bool {
+        self.snapshots.is_installing()
     }
 
     pub fn next_snapshot_deadline(&self) -> Option<Mono> {

@@ -1,6 +1,7 @@
 //! What becomes of those who wait, and of a leader's parts, when a server is deposed. Deposed is a leader whose term is not that
 //! of its raft group any more.
 
+use super::joining::tests::Meeting;
 use super::testing::{Alone, asks, registration};
 use super::*;
 use model::id::EvalId;
@@ -186,4 +187,60 @@ fn a_node_does_not_speak_for_a_server() {
     alone.add_node(info(1));
     let effects = alone.turn(vec![relayed(Peer::Node(node_id(1)))]).effects;
     assert!(effects.is_empty(), "{effects:?}");
+}
+
+/// The leader of two, for which raft takes nothing more: the other one hears nothing, and what is not committed has filled its bound.
+fn nothing_is_taken() -> (Meeting, usize) {
+    let mut meeting = Meeting::of(&[(5, 2), (6, 2)]);
+    meeting.run(Span::seconds(10));
+    let leader = meeting.servers.iter().position(|server| server.leader.is_some()).expect("one leads");
+    for bytes in [2_000_000, 50_000, 1_000, 10, 1] {
+        let fills = deletes(&"x".repeat(bytes));
+        while meeting.servers[leader].replica.propose(&fills).is_ok() {}
+    }
+    (meeting, leader)
+}
+
+fn propose(server: &mut Server, names: std::ops::RangeInclusive<usize>) {
+    names.for_each(|n| server.outbox.propose(deletes(&n.to_string()), OnApply::Nothing));
+}
+
+#[test]
+fn while_raft_takes_nothing_the_parts_wait() {
+    let (mut meeting, n) = nothing_is_taken();
+    propose(&mut meeting.servers[n], 1..=1);
+    meeting.turn(n, vec![]);
+    let (server, now) = (&mut meeting.servers[n], meeting.now);
+    let leader = server.leader.as_mut().expect("it leads");
+    let broker = leader.evals.broker_mut();
+    (1..=3).for_each(|n| broker.enqueue(state::samples::eval(n, "web"), now));
+    let token = model::id::EvalToken::from_random(9);
+    let eval = broker.dequeue(token, now).expect("one is ready");
+    broker.ack(eval.id, token, now).expect("it is delivered");
+    assert!(leader.has_work(true), "one is superseded");
+    meeting.turn(n, vec![]);
+    let server = &meeting.servers[n];
+    assert!(server.outbox.is_held_up() && server.leader.as_ref().is_some_and(|leader| leader.has_work(true)));
+    assert_eq!(server.outbox.proposals(), 1, "the broker keeps what it wants to be canceled");
+    assert!(server.next_deadline().is_some_and(|at| at > meeting.now), "it does not spin");
+    meeting.run(Span::seconds(5));
+    let server = &meeting.servers[n];
+    let leader = server.leader.as_ref().expect("it still leads");
+    assert!(!server.outbox.is_held_up() && !leader.has_work(true), "all of it was taken");
+}
+
+#[test]
+fn a_leader_with_too_much_held_up_steps_down() {
+    let (mut meeting, n) = nothing_is_taken();
+    propose(&mut meeting.servers[n], 1..=outbox::MAX_RETURNED);
+    meeting.turn(n, vec![]);
+    assert!(meeting.servers[n].leader.is_some(), "so much may wait");
+    propose(&mut meeting.servers[n], 0..=0);
+    meeting.turn(n, vec![]);
+    meeting.turn(n, vec![]);
+    let server = &meeting.servers[n];
+    assert!(server.leader.is_none() && !server.replica.raft().is_leader());
+    assert!(server.outbox.is_empty() && server.next_deadline().is_some());
+    meeting.run(Span::seconds(10));
+    assert!(meeting.servers.iter().any(|server| server.leader.is_some()), "somebody leads again");
 }

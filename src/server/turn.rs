@@ -47,13 +47,14 @@ impl Server {
     pub fn prepare(&mut self, now: Now, inputs: Vec<Input>) -> Result<PreparedTurn, Fault> {
         self.metrics.begin_turn(now.mono);
         self.clock.set(now);
-        self.replica.tick(now.mono);
         let had_inputs = !inputs.is_empty();
         self.with_leader(now.mono, Leader::expire)?;
         self.with_forwarding(now.mono, Forwarding::expire);
         for input in inputs {
             self.input(input, now.mono)?;
         }
+        // after what a leader has said meanwhile
+        self.replica.tick(now.mono);
         self.join(now.mono)?;
         self.with_leader(now.mono, Leader::advance)?;
         self.change_members(now.mono);
@@ -95,6 +96,7 @@ impl Server {
 }
 
 pub fn raft_message(out: raft::Outbound) -> Effect {
-    let frame = Frame { request: 0, body: Body::Raft(out.message) };
+    let body = if out.is_append { Body::Append(out.message) } else { Body::Raft(out.message) };
+    let frame = Frame { request: 0, body };
     Effect::Send { to: Peer::Server(out.to), bytes: frame::encode(&frame) }
 }

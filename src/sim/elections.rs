@@ -10,6 +10,8 @@ use super::place::ServerAt;
 use super::users::HOME_REGION;
 use super::world::{Event, World};
 use model::time::{Mono, Span};
+use server::effects::Input;
+use wire::rpc::Peer;
 
 const NODES: usize = 3;
 /// Two election timeouts of the longest kind: 19 ticks of 100 ms.
@@ -84,6 +86,27 @@ fn a_dead_leader_has_a_successor_in_two_timeouts() {
         }
         settle(&mut world);
     }
+}
+
+/// More comes from nodes than a leader can take, which has a turn every 95 ms alone: raft's messages pass by all of it.
+#[test]
+fn a_flood_of_frames_deposes_no_leader() {
+    let mut world = region_of(3, 2);
+    let (leader, _) = await_leader(&mut world);
+    run_for(&mut world, Span::seconds(5));
+    let term = |world: &World| world.regions[leader].brain.as_ref().map(|server| server.status().term);
+    let (before, acknowledged) = (term(&world), world.ledger.acknowledged);
+    for _ in 0..600 {
+        world.regions[leader].paused_until = world.now.after(Span::millis(95));
+        for _ in 0..400 {
+            let from = Peer::Node(Default::default());
+            world.server_input(leader, Input::Frame { from, bytes: vec![0; 20] });
+        }
+        run_for(&mut world, Span::millis(95) + Span(5_000));
+    }
+    assert_eq!((leaders(&world), term(&world)), (vec![leader], before));
+    assert!(world.ledger.acknowledged > acknowledged, "users are heard, too");
+    settle(&mut world);
 }
 
 /// The others agree with each other, and one of them leads from then on.

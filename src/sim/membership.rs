@@ -20,7 +20,7 @@ const STEP: Span = Span::millis(50);
 /// Within this a change of members comes about, whatever fails meanwhile.
 const CHANGED: Span = Span::minutes(10);
 
-fn with_clients(servers: usize, seed: u64) -> World {
+pub fn with_clients(servers: usize, seed: u64) -> World {
     let mut world = region_of(servers, seed);
     start_clients(&mut world);
     world
@@ -46,17 +46,17 @@ fn server(server: usize) -> ServerAt {
 }
 
 /// As the newest state lists it.
-fn suffrage(world: &World, id: u64) -> Option<Suffrage> {
+pub fn suffrage(world: &World, id: u64) -> Option<Suffrage> {
     let members = world.regions[HOME_REGION].newest_server()?.look(|s| s.reader().view()?.members())?;
     members.ok()?.into_iter().find(|member| member.id == id).map(|member| member.suffrage)
 }
 
-fn is_removed(world: &World, id: u64) -> bool {
+pub fn is_removed(world: &World, id: u64) -> bool {
     suffrage(world, id) == Some(Suffrage::Removed)
 }
 
 /// An empty disk takes the place of this server's. The id of who was there.
-fn replace(world: &mut World, at: ServerAt) -> u64 {
+pub fn replace(world: &mut World, at: ServerAt) -> u64 {
     let old = world.regions[at].id();
     world.stop_server(at, Span::hours(10));
     world.regions[at].replace_disk();
@@ -117,7 +117,7 @@ fn all_vote(world: &World) {
     }
 }
 
-fn end(mut world: World) {
+pub fn end(mut world: World) {
     world.clients.stop();
     settle(&mut world);
     all_vote(&world);

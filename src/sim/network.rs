@@ -1,17 +1,19 @@
 //! The network: which links are cut, and what has passed on each. A link is an ordered pair of machines, so that one
-//! direction may be cut alone.
+//! direction may be cut alone. It has a stream for each class of traffic, as a QUIC connection would.
 //!
-//! Refuses to know what frames hold. Invariant: what arrives on a link keeps its order.
+//! Refuses to know what frames hold. Invariant: what arrives on a stream keeps its order.
 
 use super::faults::Kind;
+use super::line::Line;
 use super::place::{Machine, ServerAt};
 use super::world::{Event, World};
 use model::random::Stream;
 use model::time::{Mono, Span};
 use server::effects::Input;
 use std::collections::BTreeMap;
+use wire::frame::{self, TrafficClass};
 
-type Link = (Machine, Machine);
+pub type Link = (Machine, Machine);
 
 /// Every link from one group of machines to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +29,10 @@ pub struct Cut {
 pub struct Network {
     /// Until when frames are lost on a link, and why.
     cut_until: BTreeMap<Link, (Mono, Kind)>,
-    /// The last delivery on each link.
-    delivered: BTreeMap<Link, Mono>,
+    /// The last delivery on each stream.
+    delivered: BTreeMap<(Link, TrafficClass), Mono>,
+    /// Links that carry only so much in a second.
+    pub lines: BTreeMap<Link, Line>,
 }
 
 impl Cut {
@@ -84,16 +88,23 @@ impl Network {
         self.cut_until.get(&(from, to)).filter(|(until, _)| now < *until).map(|(_, kind)| *kind)
     }
 
+    /// What waits on slow lines to and from a machine is gone with its process.
+    pub fn lose_connections(&mut self, of: Machine) {
+        let lost = self.lines.iter_mut().filter(|((from, to), _)| *from == of || *to == of);
+        lost.for_each(|(_, line)| line.clear());
+    }
+
     /// Every link carries frames again.
     pub fn heal(&mut self) {
         self.cut_until.clear();
     }
 
-    /// When a frame arrives that takes so long: after every earlier one on its link.
-    fn arrival(&mut self, link: Link, now: Mono, delay: Span) -> Mono {
-        let last = self.delivered.get(&link).copied().unwrap_or_default();
+    /// When a frame arrives that takes so long: after every earlier one on its stream.
+    pub fn arrival(&mut self, link: Link, class: TrafficClass, now: Mono, delay: Span) -> Mono {
+        let stream = (link, class);
+        let last = self.delivered.get(&stream).copied().unwrap_or_default();
         let at = now.after(delay).max(Mono(last.0 + 1));
-        self.delivered.insert(link, at);
+        self.delivered.insert(stream, at);
         at
     }
 }
@@ -101,7 +112,11 @@ impl Network {
 impl World {
     /// Puts a frame on a link: it may be lost, or come twice, but what comes keeps its order.
     pub fn send(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) {
-        self.carry(from, to, bytes, |from, to, bytes| Event::Frame { from, to, bytes });
+        let class = match (from, to) {
+            (Machine::Server(_), Machine::Server(_)) => frame::traffic_class(&bytes),
+            _ => TrafficClass::Requests,
+        };
+        self.carry(from, to, bytes, class, |from, to, bytes| Event::Frame { from, to, bytes });
     }
 
     /// As `arrives` says what becomes of it at the other end.
@@ -110,6 +125,7 @@ impl World {
         from: Machine,
         to: Machine,
         bytes: Vec<u8>,
+        class: TrafficClass,
         arrives: impl Fn(Machine, Machine, Vec<u8>) -> Event,
     ) {
         self.trace.bytes(&bytes);
@@ -122,8 +138,13 @@ impl World {
         let copies = if self.faults.doubles_frame() { 2 } else { 1 };
         let late = self.faults.delays_frame();
         for _ in 0..copies {
+            if self.network.lines.contains_key(&(from, to)) {
+                let length = bytes.len();
+                self.queue_on_line((from, to), class, length, arrives(from, to, bytes.clone()));
+                continue;
+            }
             let delay = self.delay(Span(20_000), Span::millis(2)) + late + self.lag;
-            let at = self.network.arrival((from, to), self.now, delay);
+            let at = self.network.arrival((from, to), class, self.now, delay);
             self.at(at, arrives(from, to, bytes.clone()));
         }
     }
@@ -146,7 +167,7 @@ impl World {
         }
     }
 
-    pub fn frame_arrives(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) {
+    pub fn frame_arrives(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) -> Result<(), String> {
         let from = self.regions.peer(from);
         match to {
             Machine::Server(at) => self.server_input(at, server::effects::Input::Frame { from, bytes }),
@@ -155,6 +176,7 @@ impl World {
                 self.node_input(n, client::effects::Input::Frame { from, bytes });
             }
         }
+        Ok(())
     }
 }
 

@@ -11,18 +11,19 @@ use model::garbage::GarbageRules;
 use model::id::server_id;
 use model::key::Seed;
 use model::member::ServerInfo;
-use model::plan::Decision;
 use model::random::Stream;
 use model::time::{Mono, Span};
-use server::effects::{Effect, Input, ScheduleTask};
+use server::effects::{Effect, ForwardFailure, Input};
 use server::heartbeat::HeartbeatRules;
+use server::inbox::Inbox;
 use server::reservations::Reservations;
-use server::{Config, PreparedTurn, Server, Turn, worker};
+use server::{Config, PreparedTurn, Server, Turn};
 use state::check;
 use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use wire::request::{Refusal, RefusalKind};
 
 /// A store that does not open so often in a row is lost.
 pub const MAX_FAILED_OPENS: u32 = 4;
@@ -51,9 +52,11 @@ pub struct ServerHost {
     pub lives: u64,
     failed_opens: u32,
     pub brain: Option<Server>,
-    inbox: Vec<Input>,
+    inbox: Inbox<Input>,
+    /// What those are told whose requests found no room.
+    refused: Vec<Effect>,
     /// What the workers of this life have reserved.
-    reservations: RefCell<Reservations>,
+    pub reservations: RefCell<Reservations>,
     turn_at: Option<Mono>,
     /// Nothing happens here until then: the process is not scheduled.
     pub paused_until: Mono,
@@ -65,6 +68,8 @@ pub struct ServerHost {
     pub lose_next_worker: bool,
     /// The newest index that was shown as applied.
     applied: u64,
+    /// When its last turn began, another server's state was on its way.
+    pub was_installing: bool,
     /// The checkers know this life's state.
     pub is_tracked: bool,
     pub full: bool,
@@ -93,7 +98,8 @@ impl ServerHost {
             lives: 0,
             failed_opens: 0,
             brain: None,
-            inbox: vec![],
+            inbox: Inbox::default(),
+            refused: vec![],
             reservations: RefCell::default(),
             turn_at: None,
             paused_until: Mono::default(),
@@ -102,6 +108,7 @@ impl ServerHost {
             clock: Clock::right(),
             lose_next_worker: false,
             applied: 0,
+            was_installing: false,
             is_tracked: false,
             full: false,
             told_full: false,
@@ -236,7 +243,6 @@ impl World {
         host.brain = Some(server);
         host.told_full = false;
         host.is_tracked = false;
-        host.inbox.clear();
         host.reservations = RefCell::default();
         host.turn_at = None;
         self.note(|w| format!("{at}  starts, life {}", w.regions[at].lives));
@@ -275,6 +281,8 @@ impl World {
         host.disk.detach();
         host.brain = None;
         host.inbox.clear();
+        host.refused.clear();
+        self.network.lose_connections(Machine::Server(at));
         for server in self.regions.servers_of(at.region).into_iter().filter(|server| *server != at) {
             let found = self.delay(Span::millis(1), Span::millis(50));
             self.after(found, Event::LinkDown { server, peer: self.regions[at].id() });
@@ -284,7 +292,10 @@ impl World {
 
     pub fn server_input(&mut self, at: ServerAt, input: Input) {
         if self.regions[at].is_up() {
-            self.regions[at].inbox.push(input);
+            let host = &mut self.regions[at];
+            if let Err(input) = host.inbox.push(input) {
+                host.refused.extend(refusal(input));
+            }
             self.wake_server(at, Span(10_000));
         }
     }
@@ -311,10 +322,13 @@ impl World {
             self.wake_server(at, Span(1));
             return Ok(());
         }
+        let refused = std::mem::take(&mut self.regions[at].refused);
+        refused.into_iter().try_for_each(|effect| self.execute_server_effect(at, effect))?;
         let inputs = self.server_inputs(at);
         let host = &mut self.regions[at];
         let now = host.clock.at(self.now);
         let Some(server) = &mut host.brain else { return Ok(()) };
+        host.was_installing = server.is_installing();
         self.turns += 1;
         let turn = match server.prepare(now, inputs) {
             Ok(prepared) => self.commit_server_turn(at, prepared)?,
@@ -350,7 +364,7 @@ impl World {
     /// What came since the last turn, and whether the disk is full if that is news.
     fn server_inputs(&mut self, at: ServerAt) -> Vec<Input> {
         let host = &mut self.regions[at];
-        let mut inputs = std::mem::take(&mut host.inbox);
+        let mut inputs = host.inbox.take_turn();
         if host.full != host.told_full && host.is_up() {
             host.told_full = host.full;
             inputs.push(Input::Space { free: !host.full });
@@ -372,6 +386,7 @@ impl World {
         }
         let back_after = self.delay(Span::millis(50), Span::seconds(3));
         if self.regions[at].disk.is_dead() {
+            self.count_power_cut(at);
             self.regions[at].disk.power_on();
         }
         self.stop_server(at, back_after);
@@ -389,6 +404,9 @@ impl World {
 
     fn reschedule_server(&mut self, at: ServerAt) {
         let Some(server) = &self.regions[at].brain else { return };
+        if !self.regions[at].inbox.is_empty() {
+            return self.wake_server(at, Span(10_000));
+        }
         if let Some(deadline) = server.next_deadline() {
             let wait = deadline.since(self.now).max(Span(10_000));
             self.wake_server(at, wait);
@@ -445,40 +463,19 @@ impl World {
         }
         Ok(())
     }
-
-    fn give_worker(&mut self, at: ServerAt, task: Box<ScheduleTask>) {
-        if std::mem::take(&mut self.regions[at].lose_next_worker) {
-            return self.faults.fired(Kind::WorkerLost);
-        }
-        let delay = self.delay(Span(50_000), Span::millis(200));
-        self.after(delay, Event::Worker { server: at, task });
-    }
-
-    /// A worker reads the state as it is now, which may be far from what it was when the work was handed out.
-    pub fn worker(&mut self, at: ServerAt, task: ScheduleTask) {
-        let host = &self.regions[at];
-        let Some(server) = &host.brain else { return };
-        let (eval, token) = (task.eval.id, task.token);
-        let result = worker::decide(&task, &server.reader(), || host.reservations.borrow_mut());
-        self.decided_by_followers += u64::from(!host.leads());
-        self.note(|_| match &result {
-            Ok(d) => format!("worker  {} of {}: {}", d.eval.status.as_str(), d.eval.job, told(d)),
-            Err(why) => format!("worker  failed: {why}"),
-        });
-        self.server_input(at, Input::Planned { eval, token, result });
-    }
 }
 
-/// A decision in a line: what it stops and places, and why it places no more.
-fn told(decision: &Decision) -> String {
-    let nodes = &decision.plan.nodes;
-    let stops: usize = nodes.iter().map(|n| n.stops.len()).sum();
-    let places: usize = nodes.iter().map(|n| n.places.len()).sum();
-    let failed = decision.eval.failed_groups.values().map(|m| {
-        let (c, d) = (&m.constraint_filtered, &m.dimension_exhausted);
-        format!(" {} nodes, filtered {c:?}, exhausted {d:?}", m.nodes_evaluated)
-    });
-    format!("stops {stops}, places {places}{}", failed.collect::<String>())
+/// What a user is told whose request finds the inbox full; whatever else does is lost, as in an agent.
+fn refusal(input: Input) -> Option<Effect> {
+    let busy = || Refusal::new(RefusalKind::Busy, "too many requests wait for the server");
+    match input {
+        Input::Request { token, .. } => Some(Effect::Reply { token, result: Err(busy()) }),
+        Input::Read { token } => Some(Effect::ReadConfirmed { token, confirmed: false }),
+        Input::Forward { token, .. } => {
+            Some(Effect::Forwarded { token, result: Err(ForwardFailure::Refused(busy())) })
+        }
+        _ => None,
+    }
 }
 
 /// FNV-1a, 64 bits (Fowler, Noll and Vo).

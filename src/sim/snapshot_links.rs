@@ -7,6 +7,7 @@ use super::world::{Event, World};
 use model::random::Stream;
 use model::time::Span;
 use server::effects::Input;
+use wire::frame::TrafficClass;
 use wire::record;
 use wire::snapshot::SnapshotMessage;
 
@@ -73,7 +74,7 @@ impl World {
                 self.after(wait, Event::Snapshot { from, to, bytes: bytes.clone() });
             } else {
                 let arrives = |from, to, bytes| Event::Snapshot { from, to, bytes };
-                self.carry(from, to, bytes.clone(), arrives);
+                self.carry(from, to, bytes.clone(), TrafficClass::Snapshots, arrives);
             }
         }
     }

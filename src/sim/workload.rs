@@ -6,6 +6,7 @@ use super::faults::Kind;
 use super::job_specs::{batch_job, service_job, system_job};
 use super::launches::CLOCK_JOB;
 use super::ledger::WrittenJob;
+use super::place::ServerAt;
 use super::processes::WITH_SIBLING;
 use super::rollouts;
 use super::users::{HOME_REGION, User};
@@ -295,13 +296,22 @@ impl World {
 
     /// A job from outside the workload: for tests that want to know what one job costs.
     pub fn register_quietly(&mut self, id: &str, count: i64) {
-        let Some(at) = self.server_of(User::Workload) else { return };
+        if let Some(at) = self.server_of(User::Workload) {
+            self.register_with_meta(at, id, count, 0);
+        }
+    }
+
+    /// The same with so much that is of no consequence, asked of a server that leads.
+    pub fn register_with_meta(&mut self, at: ServerAt, id: &str, count: i64, bytes: usize) {
         let key = JobKey::new("default", id);
         let mut spec = service_job(&key, count);
         if let Some(task) = spec.groups.first_mut().and_then(|g| g.tasks.first_mut()) {
             let args = ["run", "0", "0"].map(|a| Value::Text(a.into())).to_vec();
             task.config.insert("command".into(), Value::Text("sim".into()));
             task.config.insert("args".into(), Value::List(args));
+        }
+        if bytes > 0 {
+            spec.meta.insert("ballast".into(), "x".repeat(bytes));
         }
         self.workload.next_token += 1;
         let (token, left) = (self.workload.next_token, WrittenJob::Spec(Box::new(spec)));

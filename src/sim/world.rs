@@ -8,9 +8,10 @@ use super::faults::{Fault, Faults};
 use super::http::HttpAgent;
 use super::http_calls::HttpCalls;
 use super::ledger::Ledger;
-use super::network::Network;
+use super::network::{Link, Network};
 use super::operators::Operators;
 use super::place::{Daemon, Machine, NodeAt, ServerAt};
+use super::power_cuts::PowerCuts;
 use super::processes::ProcessEnd;
 use super::region::Regions;
 use super::scaling::Scalers;
@@ -48,6 +49,10 @@ pub enum Event {
         from: Machine,
         to: Machine,
         bytes: Vec<u8>,
+    },
+    /// A packet has left a slow line.
+    Packet {
+        link: Link,
     },
     /// What one server says of a snapshot to another one arrives.
     Snapshot {
@@ -156,6 +161,7 @@ pub struct World {
     pub http_calls: HttpCalls,
     pub clients: Clients,
     pub snapshot_links: SnapshotLinks,
+    pub power_cuts: PowerCuts,
     pub draws: Stream,
     /// What becomes of nodes.
     pub changes: Stream,
@@ -193,6 +199,7 @@ impl World {
             http_calls: HttpCalls::default(),
             clients: Clients::new(seed),
             snapshot_links: SnapshotLinks::new(seed),
+            power_cuts: PowerCuts::default(),
             draws,
             changes: Stream::new(seed, 113),
             trace: Trace::new(print),
@@ -261,10 +268,8 @@ impl World {
             Event::ServerTurn { server, at } => self.server_turn(server, at),
             Event::NodeTurn { node, at } => self.node_turn(node, at),
             Event::KeeperTurn { node, at } => self.keeper_turn(node, at),
-            Event::Frame { from, to, bytes } => {
-                self.frame_arrives(from, to, bytes);
-                Ok(())
-            }
+            Event::Frame { from, to, bytes } => self.frame_arrives(from, to, bytes),
+            Event::Packet { link } => self.packet_left(link),
             Event::Snapshot { from, to, bytes } => self.snapshot_arrives(from, to, &bytes),
             Event::Worker { server, task } => {
                 self.worker(server, *task);

@@ -8,6 +8,8 @@ use model::id::Uuid;
 const MAGIC: u8 = b'D';
 const PROTOCOL: u8 = 1;
 const HEADER_BYTES: usize = 11;
+const RAFT_KIND: u8 = 2;
+const APPEND_KIND: u8 = 5;
 
 /// The most that one frame may hold: a forwarded request with the largest body (4 MiB), and room for the rest.
 pub const MAX_FRAME_BYTES: usize = (4 << 20) + (64 << 10);
@@ -28,6 +30,8 @@ pub enum Body {
     /// Between servers.
     ServerRequest(ServerRequest),
     ServerReply(ServerReply),
+    /// A raft message that may be large, opaque as all of them.
+    Append(Vec<u8>),
 }
 
 impl Body {
@@ -39,6 +43,7 @@ impl Body {
             Body::Raft(_) => "raft message",
             Body::ServerRequest(_) => "server request",
             Body::ServerReply(_) => "server reply",
+            Body::Append(_) => "raft append",
         }
     }
 }
@@ -56,13 +61,42 @@ pub fn split_region(bytes: &[u8]) -> Result<(Uuid, &[u8]), DecodeError> {
     Ok((Uuid::from_bytes(*region), frame))
 }
 
+/// What travels between two servers on a stream of its own, so that nothing waits behind what may take minutes on a slow line. The
+/// more urgent come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TrafficClass {
+    /// Raft's heartbeats, votes and answers: small, and late ones cost a leader its term.
+    Consensus,
+    /// What users and nodes wait for.
+    Requests,
+    /// Raft's entries: up to megabytes a message.
+    Appends,
+    /// A state's rows, which are no frames.
+    Snapshots,
+}
+
+impl TrafficClass {
+    pub const ALL: [TrafficClass; 4] =
+        [TrafficClass::Consensus, TrafficClass::Requests, TrafficClass::Appends, TrafficClass::Snapshots];
+}
+
+/// The class of a frame between servers, which begins with its sender's region. What cannot be read counts as a request.
+pub fn traffic_class(bytes: &[u8]) -> TrafficClass {
+    match bytes.get(REGION_BYTES..REGION_BYTES + 3) {
+        Some(&[MAGIC, PROTOCOL, RAFT_KIND]) => TrafficClass::Consensus,
+        Some(&[MAGIC, PROTOCOL, APPEND_KIND]) => TrafficClass::Appends,
+        _ => TrafficClass::Requests,
+    }
+}
+
 pub fn encode(frame: &Frame) -> Vec<u8> {
     let (kind, body) = match &frame.body {
         Body::Request(r) => (0u8, record::encode(r)),
         Body::Reply(r) => (1, record::encode(r)),
-        Body::Raft(bytes) => (2, bytes.clone()),
+        Body::Raft(bytes) => (RAFT_KIND, bytes.clone()),
         Body::ServerRequest(r) => (3, record::encode(r)),
         Body::ServerReply(r) => (4, record::encode(r)),
+        Body::Append(bytes) => (APPEND_KIND, bytes.clone()),
     };
     let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
     out.extend_from_slice(&[MAGIC, PROTOCOL, kind]);
@@ -90,9 +124,10 @@ pub fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
     let body = match kind {
         0 => Body::Request(record::decode(body)?),
         1 => Body::Reply(record::decode(body)?),
-        2 => Body::Raft(body.to_vec()),
+        RAFT_KIND => Body::Raft(body.to_vec()),
         3 => Body::ServerRequest(record::decode(body)?),
         4 => Body::ServerReply(record::decode(body)?),
+        APPEND_KIND => Body::Append(body.to_vec()),
         _ => return Err(DecodeError::Body(NAME)),
     };
     Ok(Frame { request: u64::from_le_bytes([a, b, c, d, e, f, g, h]), body })
@@ -108,6 +143,11 @@ mod tests {
         let region = Uuid::from_random(7);
         assert_eq!(split_region(&with_region(region, &bytes)), Ok((region, bytes.as_slice())));
         assert!(split_region(&[0; REGION_BYTES - 1]).is_err());
+        assert_eq!(traffic_class(&with_region(region, &bytes)), TrafficClass::Requests);
+        let class = |body| traffic_class(&with_region(region, &encode(&Frame { request: 0, body })));
+        assert_eq!(class(Body::Raft(vec![1])), TrafficClass::Consensus);
+        assert_eq!(class(Body::Append(vec![1])), TrafficClass::Appends);
+        assert_eq!(traffic_class(&[0; 3]), TrafficClass::Requests);
     }
 
     #[test]
@@ -115,6 +155,7 @@ mod tests {
         let frames = [
             Frame { request: 7, body: Body::Reply(NodeReply::Reported { index: 5 }) },
             Frame { request: u64::MAX, body: Body::Raft(vec![1, 2, 3]) },
+            Frame { request: 0, body: Body::Append(vec![1, 2, 3]) },
             Frame { request: 8, body: Body::ServerReply(ServerReply::NotLeader) },
             Frame {
                 request: 9,

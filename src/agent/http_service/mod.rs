@@ -28,7 +28,7 @@ use blocking_queries::BlockingQueries;
 use events::EventStreams;
 use model::id::AllocId;
 use model::time::Mono;
-use server_call::{CALL_TIMEOUT, ServerCall};
+use server_call::{CALL_TIMEOUT, CallQueue};
 use smol::Timer;
 use smol::future::or;
 use smol::lock::Semaphore;
@@ -66,7 +66,7 @@ pub struct HttpServiceParts {
     /// `None` inside: this agent runs no node.
     pub client: Arc<Published<Option<ClientReport>>>,
     /// Calls of the server. Bounded; when it is full, callers are told to come back.
-    pub server: Sender<ServerCall>,
+    pub server: CallQueue,
     /// Questions to this agent's node. Bounded, as `server`.
     pub node: Sender<RpcCall>,
     pub plan_job: JobPlanner,
@@ -91,7 +91,7 @@ pub struct HttpService {
     pub events: EventStreams,
     pub monitor: Arc<Monitor>,
     machine: Arc<HostStatsCollector>,
-    server: Sender<ServerCall>,
+    server: CallQueue,
     node: Sender<RpcCall>,
     plan_job: JobPlanner,
     explain: Explainer,

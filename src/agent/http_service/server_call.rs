@@ -5,7 +5,7 @@
 use super::HttpService;
 use api::response::Response;
 use api::{Wait, WaitState};
-use async_channel::{Sender, TrySendError};
+use async_channel::Sender;
 use server::effects::ForwardFailure;
 use smol::Timer;
 use smol::future::or;
@@ -24,6 +24,17 @@ pub enum ServerCall {
     /// The leader is to answer it.
     Forward(Box<Request>, ReplySender<ForwardResult>),
 }
+
+/// Why the server does not get something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSent {
+    Full,
+    /// The server has ended.
+    Closed,
+}
+
+/// Takes calls for the server's turn, or says why not; it never waits.
+pub type CallQueue = Box<dyn Fn(ServerCall) -> Result<(), NotSent> + Send + Sync>;
 
 /// Where the answer to a call goes. Dropped unanswered, it tells the caller that nobody knows what became of it.
 pub struct ReplySender<T>(Sender<T>);
@@ -100,9 +111,9 @@ impl HttpService {
 
     async fn call_server<T>(&self, call: impl FnOnce(ReplySender<T>) -> ServerCall) -> Result<T, CallFailed> {
         let (reply, answered) = async_channel::bounded(1);
-        self.server.try_send(call(ReplySender(reply))).map_err(|e| match e {
-            TrySendError::Full(_) => CallFailed::Full,
-            TrySendError::Closed(_) => CallFailed::Stopping,
+        (self.server)(call(ReplySender(reply))).map_err(|e| match e {
+            NotSent::Full => CallFailed::Full,
+            NotSent::Closed => CallFailed::Stopping,
         })?;
         let answer = async { answered.recv().await.map_err(|_| CallFailed::Dropped) };
         let timeout = async {

@@ -6,11 +6,13 @@ mod protocol;
 mod reads;
 
 use super::blocking_queries::BlockingQueries;
+use super::server_call::{NotSent, ServerCall};
 use super::*;
 use ::io::client_rpc::GrantRequest;
 use ::io::http::{self, GRACE, HEAD_TIMEOUT, HttpLimits, HttpSettings};
 use api::agent::{AgentInfo, ClientReport};
 use api::request::MAX_BODY_BYTES;
+use async_channel::TrySendError;
 use client::effects::Grant;
 use model::alloc::ClientStatus;
 use model::id::{EvalId, JobKey};
@@ -45,6 +47,15 @@ struct Server {
     questions: Receiver<GrantRequest>,
 }
 
+fn queue(calls: Sender<ServerCall>) -> CallQueue {
+    Box::new(move |call| {
+        calls.try_send(call).map_err(|e| match e {
+            TrySendError::Full(_) => NotSent::Full,
+            TrySendError::Closed(_) => NotSent::Closed,
+        })
+    })
+}
+
 impl Server {
     fn start(name: &str, limits: HttpLimits) -> Server {
         let region = Region::default();
@@ -77,7 +88,7 @@ impl Server {
             reader: region.store.reader(),
             status: Arc::new(Published::new(status)),
             client: Arc::new(Published::new(Some(client))),
-            server: calls_of_server,
+            server: queue(calls_of_server),
             node: calls,
             clock: Box::new(move || Mono(began.elapsed().as_nanos() as u64)),
             seed: 1,

@@ -361,7 +361,7 @@ impl Cluster {
     }
 
     fn send(&mut self, from: u64, messages: Vec<Outbound>) {
-        for Outbound { to, message } in messages {
+        for Outbound { to, message, .. } in messages {
             for byte in &message {
                 self.trace = (self.trace ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
             }

@@ -8,4 +8,5 @@ mod lone;
 mod membership;
 mod messages;
 mod reading;
+mod slow_links;
 mod snapshots;

@@ -12,11 +12,11 @@ use state::samples::{AT, founding, in_memory, server_info};
 use state::store::{Options, Store};
 
 /// Servers that all reach each other.
-struct Meeting {
-    servers: Vec<Server>,
-    now: Mono,
+pub struct Meeting {
+    pub servers: Vec<Server>,
+    pub now: Mono,
     /// On their way: to, from, bytes.
-    frames: Vec<(u64, u64, Vec<u8>)>,
+    pub frames: Vec<(u64, u64, Vec<u8>)>,
 }
 
 fn server(id: u64, expect: u32) -> Server {
@@ -37,7 +37,7 @@ fn server(id: u64, expect: u32) -> Server {
 }
 
 impl Meeting {
-    fn of(all: &[(u64, u32)]) -> Meeting {
+    pub fn of(all: &[(u64, u32)]) -> Meeting {
         let servers = all.iter().map(|(id, expect)| server(*id, *expect)).collect();
         let mut meeting = Meeting { servers, now: Mono(1), frames: vec![] };
         let ids: Vec<u64> = all.iter().map(|(id, _)| *id).collect();
@@ -48,7 +48,7 @@ impl Meeting {
         meeting
     }
 
-    fn turn(&mut self, n: usize, inputs: Vec<Input>) {
+    pub fn turn(&mut self, n: usize, inputs: Vec<Input>) {
         self.now = self.now.after(Span::millis(1));
         let server = &mut self.servers[n];
         let from = server.id();
@@ -67,7 +67,7 @@ impl Meeting {
     }
 
     /// Time passes, and every frame arrives.
-    fn run(&mut self, span: Span) {
+    pub fn run(&mut self, span: Span) {
         let end = self.now.after(span);
         while self.now < end {
             let frames = std::mem::take(&mut self.frames);

@@ -70,3 +70,22 @@ fn an_entry_is_on_its_way_before_the_leader_writes_it() {
     let applied = pair.replicas[0].commit(committed).unwrap().applied;
     assert_eq!(applied.last().map(|applied| applied.outcome.index), Some(index));
 }
+
+/// Whoever was paused has heard from nobody meanwhile, and is to hear from others before it campaigns.
+#[test]
+fn missed_ticks_do_not_come_at_once() {
+    let mut pair = Pair::new();
+    pair.now = pair.now.after(Span::minutes(1));
+    let (now, term) = (pair.now, pair.replicas[1].raft().term());
+    for _ in 0..1_000 {
+        pair.replicas[1].tick(now);
+    }
+    assert!(!pair.replicas[1].has_work(), "one tick is no election timeout");
+    assert_eq!(pair.replicas[1].next_tick(), Some(now.after(TICK)));
+    for _ in 0..20 {
+        pair.now = pair.now.after(TICK);
+        let now = pair.now;
+        pair.replicas[1].tick(now);
+    }
+    assert!(pair.replicas[1].has_work() && pair.replicas[1].raft().term() == term, "it asks for votes first");
+}

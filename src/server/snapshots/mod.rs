@@ -64,6 +64,11 @@ impl Snapshots {
         !self.sending.is_empty() || now < self.keep_log_until
     }
 
+    #[cfg(any(test, feature = "testing"))]
+    pub fn is_installing(&self) -> bool {
+        self.receiving.is_some() || self.installing.is_some()
+    }
+
     pub fn next_deadline(&self) -> Option<Mono> {
         let sending = self.sending.values().map(Sender::deadline);
         let retries = self.not_before.values().copied();

@@ -1,0 +1,254 @@
+//! What has come for a server's brain and waits for a turn, in lanes: no flood of requests keeps raft from being heard, and none
+//! of raft's keeps users waiting. Each lane is bounded in what waits and in what a turn takes of it; what finds its lane full goes
+//! back to whoever brought it.
+//!
+//! Refuses to know threads: the agent shares an inbox between them, the simulator has it as it is.
+
+use super::effects::Input;
+use std::collections::VecDeque;
+use wire::frame::{self, TrafficClass};
+use wire::rpc::Peer;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Raft's messages. What is lost, raft says again.
+    Raft,
+    /// What this server asked for itself: plans of its workers, answers that it gives for others.
+    Own,
+    /// All else that comes from other servers and from nodes. What is lost, they ask again.
+    Links,
+    /// Requests of users, who are refused when there are too many.
+    Users,
+}
+
+/// In the order in which a turn takes them.
+const LANES: [Lane; 4] = [Lane::Raft, Lane::Own, Lane::Links, Lane::Users];
+
+/// What one lane holds, and what a turn takes of it; but for one that is larger alone.
+struct Bounds {
+    waiting: usize,
+    waiting_bytes: usize,
+    per_turn: usize,
+    per_turn_bytes: usize,
+}
+
+impl Lane {
+    fn bounds(self) -> Bounds {
+        let mib: usize = 1 << 20;
+        let of = |waiting, waiting_mib, per_turn, per_turn_mib| Bounds {
+            waiting,
+            waiting_bytes: waiting_mib * mib,
+            per_turn,
+            per_turn_bytes: per_turn_mib * mib,
+        };
+        match self {
+            Lane::Raft => of(1024, 8, 256, 4),
+            // a turn verifies plans one by one, and each may be as large as an entry
+            Lane::Own => of(1024, 8, 32, 4),
+            Lane::Links => of(1024, 32, 256, 4),
+            Lane::Users => of(1024, 32, 256, 4),
+        }
+    }
+}
+
+/// What can wait in an inbox.
+pub trait Mail {
+    fn lane(&self) -> Lane;
+    /// What it holds, as far as that is without bound otherwise.
+    fn bytes(&self) -> usize;
+    /// Nobody says it again: it has twice the room of its lane.
+    fn must_arrive(&self) -> bool;
+}
+
+impl Mail for Input {
+    fn lane(&self) -> Lane {
+        match self {
+            Input::Frame { from: Peer::Server(_), bytes } => match frame::traffic_class(bytes) {
+                TrafficClass::Consensus | TrafficClass::Appends => Lane::Raft,
+                TrafficClass::Requests | TrafficClass::Snapshots => Lane::Links,
+            },
+            Input::Frame { from: Peer::Node(_), .. } | Input::Snapshot { .. } => Lane::Links,
+            // in order with what came over the connection before
+            Input::LinkUp { .. } | Input::LinkDown { .. } => Lane::Links,
+            Input::Served { .. } | Input::Planned { .. } | Input::SigningKey { .. } | Input::Space { .. } => {
+                Lane::Own
+            }
+            Input::Request { .. } | Input::Read { .. } | Input::Forward { .. } => Lane::Users,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Input::Frame { bytes, .. } => bytes.len(),
+            Input::Forward { request, .. } => request.body.len(),
+            _ => 0,
+        }
+    }
+
+    fn must_arrive(&self) -> bool {
+        self.lane() == Lane::Own || matches!(self, Input::LinkUp { .. } | Input::LinkDown { .. })
+    }
+}
+
+pub struct Inbox<T> {
+    lanes: [Queue<T>; LANES.len()],
+}
+
+struct Queue<T> {
+    waiting: VecDeque<T>,
+    bytes: usize,
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Inbox { lanes: LANES.map(|_| Queue { waiting: VecDeque::new(), bytes: 0 }) }
+    }
+}
+
+impl<T: Mail> Inbox<T> {
+    /// `Err`: its lane is full, and it is given back.
+    pub fn push(&mut self, mail: T) -> Result<(), T> {
+        let (lane, bytes) = (mail.lane(), mail.bytes());
+        let (bounds, queue) = (lane.bounds(), &mut self.lanes[lane as usize]);
+        let room = if mail.must_arrive() { 2 } else { 1 };
+        let fits = queue.bytes == 0 || queue.bytes + bytes <= room * bounds.waiting_bytes;
+        if queue.waiting.len() >= room * bounds.waiting || !fits {
+            return Err(mail);
+        }
+        queue.bytes += bytes;
+        queue.waiting.push_back(mail);
+        Ok(())
+    }
+
+    /// What the next turn takes: something of each lane, raft's first, each in the order in which it came.
+    pub fn take_turn(&mut self) -> Vec<T> {
+        let mut taken = vec![];
+        for lane in LANES {
+            let (bounds, queue) = (lane.bounds(), &mut self.lanes[lane as usize]);
+            let (mut count, mut bytes) = (0, 0);
+            while count < bounds.per_turn
+                && let Some(next) = queue
+                    .waiting
+                    .pop_front_if(|next| count == 0 || bytes + next.bytes() <= bounds.per_turn_bytes)
+            {
+                (count, bytes) = (count + 1, bytes + next.bytes());
+                taken.push(next);
+            }
+            queue.bytes -= bytes;
+        }
+        taken
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lanes.iter().all(|queue| queue.waiting.is_empty())
+    }
+
+    pub fn clear(&mut self) {
+        *self = Inbox::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::id::NodeId;
+    use wire::frame::{Body, Frame};
+    use wire::server_rpc::{ServerReply, ServerRequest};
+
+    fn from_server(body: Body) -> Input {
+        let bytes = frame::with_region(Default::default(), &frame::encode(&Frame { request: 1, body }));
+        Input::Frame { from: Peer::Server(2), bytes }
+    }
+
+    fn raft(bytes: usize) -> Input {
+        from_server(Body::Raft(vec![7; bytes]))
+    }
+
+    fn from_node(bytes: usize) -> Input {
+        Input::Frame { from: Peer::Node(NodeId::default()), bytes: vec![0; bytes] }
+    }
+
+    fn lanes(taken: &[Input]) -> Vec<(Lane, usize)> {
+        let same = taken.chunk_by(|a, b| a.lane() == b.lane());
+        same.map(|some| (some[0].lane(), some.len())).collect()
+    }
+
+    #[test]
+    fn each_kind_of_input_has_its_lane() {
+        assert_eq!(raft(1).lane(), Lane::Raft);
+        assert_eq!(from_server(Body::Append(vec![1])).lane(), Lane::Raft);
+        let Input::Frame { bytes, .. } = raft(1) else { panic!("a frame") };
+        let of_a_node = Input::Frame { from: Peer::Node(NodeId::default()), bytes };
+        assert_eq!(of_a_node.lane(), Lane::Links, "a node has no say in raft");
+        let asks = from_server(Body::ServerRequest(ServerRequest::Dequeue { free: 1 }));
+        let answers = from_server(Body::ServerReply(ServerReply::NotLeader));
+        let cut = Input::Frame { from: Peer::Server(2), bytes: vec![0; 5] };
+        for input in [asks, answers, cut, Input::LinkDown { peer: 2 }] {
+            assert_eq!(input.lane(), Lane::Links, "{input:?}");
+        }
+        assert_eq!(Input::Served { serving: 1, response: None }.lane(), Lane::Own);
+        assert_eq!(Input::Read { token: 1 }.lane(), Lane::Users);
+    }
+
+    #[test]
+    fn a_turn_takes_rafts_first_and_some_of_each_lane() {
+        let mut inbox = Inbox::default();
+        for n in 0..600 {
+            for input in [Input::Read { token: n }, from_node(10), raft(10)] {
+                inbox.push(input).expect("there is room");
+            }
+        }
+        inbox.push(Input::Served { serving: 1, response: None }).expect("there is room");
+        let taken = inbox.take_turn();
+        let wanted = [(Lane::Raft, 256), (Lane::Own, 1), (Lane::Links, 256), (Lane::Users, 256)];
+        assert_eq!(lanes(&taken), wanted);
+        let tokens = |taken: &[Input]| -> Vec<u64> {
+            let token = |input: &Input| if let Input::Read { token } = input { Some(*token) } else { None };
+            taken.iter().filter_map(token).collect()
+        };
+        assert_eq!(tokens(&taken), (0..256).collect::<Vec<u64>>(), "as they came");
+        assert_eq!(tokens(&inbox.take_turn()), (256..512).collect::<Vec<u64>>());
+        assert_eq!(lanes(&inbox.take_turn()), [(Lane::Raft, 88), (Lane::Links, 88), (Lane::Users, 88)]);
+        assert!(inbox.is_empty() && inbox.take_turn().is_empty());
+    }
+
+    #[test]
+    fn a_full_lane_refuses_and_the_others_take() {
+        let mut inbox = Inbox::default();
+        let mut taken = 0;
+        while inbox.push(from_node(10)).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, Lane::Links.bounds().waiting);
+        assert!(inbox.push(raft(10)).is_ok(), "raft is heard");
+        assert!(inbox.push(Input::Read { token: 1 }).is_ok());
+        assert!(inbox.push(Input::LinkDown { peer: 2 }).is_ok(), "nobody says that again");
+        let mut changes = 1;
+        while inbox.push(Input::LinkUp { peer: 2 }).is_ok() {
+            changes += 1;
+        }
+        assert_eq!(taken + changes, 2 * Lane::Links.bounds().waiting, "that has a bound, too");
+        inbox.take_turn();
+        assert!(inbox.push(from_node(10)).is_err(), "link changes have taken the room");
+        inbox.clear();
+        assert!(inbox.is_empty() && inbox.push(from_node(10)).is_ok());
+    }
+
+    #[test]
+    fn bytes_are_bounded_and_one_large_input_always_fits() {
+        let mut inbox = Inbox::default();
+        let large = 3 << 20;
+        let mut taken = 0;
+        while inbox.push(raft(large)).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, 2, "8 MiB may wait");
+        assert_eq!(lanes(&inbox.take_turn()), [(Lane::Raft, 1)], "a turn takes 4 MiB");
+        assert!(inbox.push(raft(large)).is_ok());
+        inbox.clear();
+        assert!(inbox.push(raft(9 << 20)).is_ok(), "alone");
+        assert!(inbox.push(raft(1)).is_err());
+        assert_eq!(lanes(&inbox.take_turn()), [(Lane::Raft, 1)]);
+        assert!(inbox.push(raft(1)).is_ok());
+    }
+}
