@@ -1,6 +1,6 @@
 //! What a region bears, on one server: its real brain on two cores with raft, a store on a real file, the plan applier and
 //! the scheduler's threads; nodes and users are simulated. `tests/measure region` builds and starts it; alone:
-//! `cargo run --locked --release --example region -- place|rejected|unblocked|gc [allocations]`.
+//! `cargo run --locked --release --example region -- place|rejected|unblocked|leader|turns|remote|gc [allocations]`.
 //!
 //! Refuses to know HTTP, agents and tasks. Files go below `DROVER_MEASURE_DIR`, or the directory for temporary files.
 
@@ -10,6 +10,7 @@
 mod kernel;
 mod region_host;
 mod region_world;
+mod remote;
 
 use model::time::Span;
 use region_host::Host;
@@ -27,6 +28,8 @@ type Outcome = Result<bool, Box<dyn Error>>;
 const NODES: usize = 5_000;
 const ALLOCATIONS: u64 = 1_000_000;
 const OF_A_JOB: u64 = 1_000;
+/// What a turn may take, or other servers may elect another leader meanwhile.
+const HALF_ELECTION_TIMEOUT_MS: f64 = 500.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
@@ -39,8 +42,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         "report" => place(&dir.0, number.unwrap_or(ALLOCATIONS), true)?,
         "rejected" => rejected(&dir.0, 2)? & rejected(&dir.0, 8)?,
         "unblocked" => unblocked(&dir.0)?,
+        "leader" => becoming_leader(&dir.0)?,
+        "turns" => long_turns(&dir.0)?,
+        "remote" => remote::planned_elsewhere(&dir.0)?,
         "gc" => collected(&dir.0, number.unwrap_or(100_000))?,
-        _ => return Err("what is to be measured? place, report, rejected, unblocked or gc".into()),
+        _ => {
+            return Err(
+                "what is to be measured? place, report, rejected, unblocked, leader, turns, remote or gc"
+                    .into(),
+            );
+        }
     };
     if all_well { Ok(()) } else { Err("a target was missed".into()) }
 }
@@ -171,6 +182,66 @@ fn unblocked(dir: &Path) -> Outcome {
     }
     // eight times as many, and not eight times as long for each
     Ok(each[each.len() - 1] <= 2.0 * each[0])
+}
+
+/// A server that becomes leader with 20,000 jobs, 100,000 allocations, 5,000 nodes and 20,000 open evaluations: its longest turn.
+fn becoming_leader(dir: &Path) -> Outcome {
+    const JOBS: u64 = 20_000;
+    let mut world = world(dir, "leader", 2, false)?;
+    world.register(0..NODES);
+    world.submit((0..JOBS).map(|n| service("runs", n, 5, 10, 10)));
+    world.until("all is placed", |w| w.placed() >= 5 * JOBS && w.at_rest());
+    world.submit((0..JOBS).map(|n| service("waits", n, 1, 100_000, 10)));
+    world.until("the others wait", |w| w.at_rest() && w.host.status().broker.blocked == JOBS);
+    world.host.stop();
+    let mut longest_ms: f64 = 0.0;
+    for _ in 0..3 {
+        let host = Host::start(&dir.join("leader"), 0)?;
+        let began = Instant::now();
+        while !host.status().ready {
+            assert!(began.elapsed().as_secs() < 60, "nobody leads");
+            std::thread::yield_now();
+        }
+        let ms = host.counts.longest_turn_us.load(Relaxed) as f64 / 1e3;
+        println!(
+            "leads after {:.1} ms; its longest turn took {ms:.1} ms",
+            began.elapsed().as_secs_f64() * 1e3
+        );
+        longest_ms = longest_ms.max(ms);
+        host.stop();
+    }
+    Ok(longest_ms <= HALF_ELECTION_TIMEOUT_MS)
+}
+
+/// Plans of a job of so many allocations, all to be placed at once, and then purged at once: the longest turn of each.
+fn long_turns(dir: &Path) -> Outcome {
+    let mut world = world(dir, "turns", 2, false)?;
+    world.register(0..NODES);
+    let counts = world.host.counts.clone();
+    let mut well = true;
+    for (n, count) in [1_000, 5_000, 20_000].into_iter().enumerate() {
+        let (before, name) = (world.placed(), format!("large-{n}"));
+        counts.longest_turn_us.store(0, Relaxed);
+        world.submit([service(&name, 1, count, 10, 10)].into_iter());
+        world.until("all is placed", |w| w.placed() - before >= count as u64 && w.at_rest());
+        let placing = counts.longest_turn_us.swap(0, Relaxed) as f64 / 1e3;
+        let keys = world.host.reader.view()?.job_keys(None, usize::MAX)?;
+        let key = keys.into_iter().find(|key| key.id.starts_with(&name)).ok_or("the job is known")?;
+        world.act(WriteRequest::DeregisterJob {
+            job: key,
+            purge: true,
+            eval_priority: None,
+            no_shutdown_delay: false,
+        });
+        world.until("all is stopped", |w| w.at_rest());
+        let purging = counts.longest_turn_us.swap(0, Relaxed) as f64 / 1e3;
+        println!(
+            "{count} allocations: placed in turns of up to {placing:.1} ms, purged of up to {purging:.1} ms"
+        );
+        well &= placing.max(purging) <= HALF_ELECTION_TIMEOUT_MS || count > 5_000;
+    }
+    world.host.stop();
+    Ok(well)
 }
 
 /// Services that ran everywhere and were stopped: all of it is collected at once, while a user keeps asking for more.

@@ -75,6 +75,7 @@ fn an_entry_is_on_its_way_before_the_leader_writes_it() {
 #[test]
 fn missed_ticks_do_not_come_at_once() {
     let mut pair = Pair::new();
+    pair.replicas[1].tick(pair.now);
     pair.now = pair.now.after(Span::minutes(1));
     let (now, term) = (pair.now, pair.replicas[1].raft().term());
     for _ in 0..1_000 {
