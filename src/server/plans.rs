@@ -30,6 +30,11 @@ pub struct Taken {
 }
 
 impl Taken {
+    /// Stops alone take nothing; what they give back counts once they are applied.
+    pub fn by_stops(part: &NodePlan) -> Taken {
+        Taken { leaving: part.stops.iter().map(|stop| stop.id).collect(), ..Taken::default() }
+    }
+
     fn take(&mut self, holding: Holding) {
         self.amount = self.amount.plus(holding.amount);
         self.claimed.extend(holding.claims);
@@ -161,8 +166,7 @@ impl Plans {
 
     /// What the part takes from its node beyond what the state counts already, or `None` if it must be refused.
     fn verify_node(&self, part: &NodePlan, seen: u64, view: &View) -> Result<Option<Taken>, Fault> {
-        let leaving = part.stops.iter().map(|stop| stop.id);
-        let mut taken = Taken { leaving: leaving.collect(), ..Taken::default() };
+        let mut taken = Taken::by_stops(part);
         if part.places.is_empty() {
             return Ok(Some(taken));
         }

@@ -9,7 +9,7 @@ use super::pending::{AfterPlan, OnApply};
 use super::plans::Taken;
 use super::reservations::ReservationChange;
 use model::eval::{EvalStatus, Evaluation, Trigger};
-use model::id::{EvalId, EvalToken, JobKey, NodeId};
+use model::id::{AllocId, EvalId, EvalToken, JobKey, NodeId};
 use model::plan::{Decision, NodePlan, Plan};
 use state::fault::Fault;
 use state::view::View;
@@ -115,17 +115,40 @@ pub fn split(plan: &mut Plan) -> bool {
         }
         fitting += 1;
     }
-    let whole = plan.nodes.len();
-    plan.nodes.truncate(fitting);
-    fitting < whole
+    let rest = plan.nodes.split_off(fitting);
+    let replaced = replaced(&plan.nodes);
+    plan.nodes.extend(rest.iter().filter_map(|part| stops_of_replaced(part, &replaced)));
+    !rest.is_empty()
 }
 
-fn fitting(parts: Vec<NodePlan>, verified: Vec<Option<Taken>>) -> Fitting {
+/// The parts that fit; and of the others the stops that must not be parted from them.
+pub fn fitting(parts: Vec<NodePlan>, verified: Vec<Option<Taken>>) -> Fitting {
+    let fit = parts.iter().zip(&verified).filter(|(_, taken)| taken.is_some());
+    let replaced = replaced(fit.map(|(part, _)| part));
     let fitting = parts.into_iter().zip(verified).filter_map(|(part, taken)| {
         let node = part.node_id;
-        Some((part, (node, taken?)))
+        match taken {
+            Some(taken) => Some((part, (node, taken))),
+            None => stops_of_replaced(&part, &replaced).map(|part| {
+                let taken = Taken::by_stops(&part);
+                (part, (node, taken))
+            }),
+        }
     });
     fitting.unzip()
+}
+
+/// What new allocations take the place of.
+fn replaced<'a>(parts: impl IntoIterator<Item = &'a NodePlan>) -> BTreeSet<AllocId> {
+    let new = parts.into_iter().flat_map(|part| &part.places).filter(|alloc| alloc.create_index == 0);
+    new.filter_map(|alloc| alloc.previous).collect()
+}
+
+/// Whatever has a successor in the same entry stops in it, although the rest of its node's part has to wait: if the leader is
+/// gone before the plan is made again, nobody takes both for one.
+fn stops_of_replaced(part: &NodePlan, replaced: &BTreeSet<AllocId>) -> Option<NodePlan> {
+    let stops: Vec<_> = part.stops.iter().filter(|stop| replaced.contains(&stop.id)).cloned().collect();
+    (!stops.is_empty()).then_some(NodePlan { node_id: part.node_id, stops, places: vec![] })
 }
 
 /// Nothing changed but what the blocked evaluation has seen: kept in memory, not written. One that was never evaluated

@@ -5,7 +5,7 @@ use super::ledger::WrittenJob;
 use super::node_host::End;
 use super::place::{NodeAt, ServerAt};
 use super::processes::Process;
-use super::rollouts::{all_have_ended, given_up};
+use super::rollouts::{all_have_ended, given_up, on_trial};
 use super::server_host::ServerHost;
 use super::tracked::{TrackedState, an_end_is_final};
 use super::users::HOME_REGION;
@@ -18,6 +18,7 @@ use model::node::NodeStatus;
 use model::resources::Amount;
 use model::task::TaskState;
 use model::time::Span;
+use server::Server;
 use state::check;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +42,10 @@ impl World {
     /// After every turn of a server in which its state moved.
     pub fn check_server(&mut self, at: ServerAt, changes: &[Change]) -> Result<(), String> {
         self.regions[at].disk.hold_faults(true);
-        let found = self.look_at_server(at, changes);
+        let reads = |server: &Server| server.reader().view().and_then(|view| view.members()).is_ok();
+        // a store that has failed and does not know it yet tells nothing
+        let tells = self.regions[at].brain.as_ref().is_some_and(reads);
+        let found = if tells { self.look_at_server(at, changes) } else { Ok(()) };
         self.regions[at].disk.hold_faults(false);
         found
     }
@@ -327,7 +331,9 @@ impl World {
 
     fn job_is_as_wanted(&self, view: &View, job: &Job) -> Result<(), String> {
         let key = job.spec.key();
-        let live = live(view, &key)?;
+        let mut live = live(view, &key)?;
+        let trial = on_trial(view, job)?;
+        live.retain(|alloc| !trial.contains(&alloc.id));
         if job.spec.stop {
             let running = live.iter().filter(|a| !a.terminal()).count();
             return if running == 0 {

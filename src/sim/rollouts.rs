@@ -239,6 +239,14 @@ pub fn given_up(view: &View, job: &Job) -> Result<bool, String> {
     Ok(latest.is_some_and(|d| d.is_of(job) && d.status == DeploymentStatus::Failed))
 }
 
+/// Canaries that wait for a word of users are beyond the count.
+pub fn on_trial(view: &View, job: &Job) -> Result<Vec<AllocId>, String> {
+    let latest = view.latest_deployment(&job.spec.key()).map_err(|e| e.to_string())?;
+    let waits = |d: &Deployment| d.is_of(job) && d.status.is_active();
+    let groups = latest.filter(waits).into_iter().flat_map(|d| d.groups.into_values());
+    Ok(groups.filter(|g| g.awaits_promotion()).flat_map(|g| g.placed_canaries).collect())
+}
+
 /// At the end every deployment has come to its own, but for those that wait for room, or found it only after `settled`, or wait
 /// for a word of users and began when those had said their last; and no
 /// canary is left of one that has failed, unless its node would be without.

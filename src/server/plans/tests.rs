@@ -1,6 +1,7 @@
 //! What a server writes of the decisions that its workers hand in.
 
 use super::super::effects::{Effect, Input};
+use super::super::submit;
 use super::super::testing::{Alone, asks, registration};
 use super::super::worker;
 use super::*;
@@ -362,4 +363,51 @@ fn of_plans_in_flight_so_many_nodes_are_told_and_no_more() {
     }
     let told: Vec<usize> = plans.in_flight_plans(9).iter().map(|plan| plan.nodes.len()).collect();
     assert_eq!(told, [600, MAX_NODES_TOLD - 600]);
+}
+
+fn stop(id: AllocId) -> AllocStop {
+    AllocStop { id, description: "alloc is being updated due to job update".into(), client: None }
+}
+
+/// A rolling update: each of two takes the node of the other one.
+fn exchange() -> Vec<NodePlan> {
+    let mut region = state::samples::Region::default();
+    region.run(&state::samples::register(spec("a", 2), None));
+    let job = region.job("a");
+    let part = |n: u128, other: u128| {
+        let old = state::samples::alloc_id(n);
+        let mut new = state::samples::alloc(10 + n, &job, node_id(n), state::samples::eval_id(1));
+        (new.create_index, new.previous) = (0, Some(state::samples::alloc_id(other)));
+        NodePlan { node_id: node_id(n), stops: vec![stop(old)], places: vec![new] }
+    };
+    vec![part(1, 2), part(2, 1)]
+}
+
+#[test]
+fn whatever_is_replaced_stops_with_its_successors_entry() {
+    let parts = exchange();
+    let (accepted, taken) = submit::fitting(parts.clone(), vec![None, Some(Taken::default())]);
+    let of_first = NodePlan { places: vec![], ..parts[0].clone() };
+    assert_eq!(
+        accepted,
+        [of_first, parts[1].clone()],
+        "its node takes nothing new, and it stops all the same"
+    );
+    assert_eq!(taken[0].1.leaving, [parts[0].stops[0].id]);
+    let (accepted, _) = submit::fitting(parts.clone(), vec![None, None]);
+    assert_eq!(accepted, [], "nothing takes its place: it stays");
+    let mut apart = parts;
+    apart[1].places[0].previous = None;
+    let (accepted, _) = submit::fitting(apart.clone(), vec![None, Some(Taken::default())]);
+    assert_eq!(accepted, apart[1..]);
+}
+
+#[test]
+fn a_split_plan_parts_no_successor_from_what_it_replaces() {
+    let mut parts = exchange();
+    parts[1].places[0].client_description = "x".repeat(2 << 20);
+    let mut plan = Plan { nodes: parts.clone(), ..Plan::default() };
+    assert!(submit::split(&mut plan));
+    let of_second = NodePlan { places: vec![], ..parts[1].clone() };
+    assert_eq!(plan.nodes, [parts[0].clone(), of_second]);
 }
