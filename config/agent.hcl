@@ -82,6 +82,9 @@ server {
   # How many scheduler workers think at once; without it, one for each processor. 0 places nothing.
   # num_schedulers = 2
 
+  # The types of jobs whose evaluations this server's workers take; without it, all of them. Evaluations that no server takes wait.
+  # enabled_schedulers = ["service", "batch", "system", "sysbatch"]
+
   # How many versions of a job are kept (at most 100), how long a source is kept with them (at most 4 MiB), the
   # priority of a job that names none, and the highest that one may name (100 to 32766).
   # job_tracked_versions = 6
@@ -245,7 +248,7 @@ plugin "raw_exec" {
 #   client.preferred_address_family, client.reservable_cores, client.reserved.cores, enable_syslog,
 #   plugin.raw_exec.config.denied_envvars, plugin.raw_exec.config.denied_host_gids,
 #   plugin.raw_exec.config.denied_host_uids, server.client_introduction.enforcement, server.data_dir,
-#   server.enabled_schedulers, server.job_max_count, server.log_file, server.oidc_issuer,
+#   server.job_max_count, server.log_file, server.oidc_issuer,
 #   server.plan_rejection_tracker.enabled, server.root_key_rotation_threshold,
 #   telemetry.allowed_metadata_keys_in_metrics, telemetry.datadog_address,
 #   telemetry.include_alloc_metadata_in_metrics, telemetry.statsd_address, telemetry.statsite_address, tls.http,

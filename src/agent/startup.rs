@@ -9,6 +9,7 @@ use super::server_loop::Opened;
 use super::{alloc_dir, supervisor};
 use ::io::{clock, entropy, zones};
 use client::{self, Client};
+use model::job::JobType;
 use server::heartbeat::HeartbeatRules;
 use state::client_store::{ClientStore, RecoveredAlloc};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub fn server_config(config: &Config) -> server::Config {
             failover_ttl: config.server.failover_heartbeat_ttl,
         },
         workers: config.server.num_schedulers as usize,
+        enabled_schedulers: enabled_schedulers(config),
         ready_per_worker: READY_PER_WORKER,
         tracked_versions: config.server.job_tracked_versions,
         scheduler: config.server.default_scheduler_config,
@@ -46,6 +48,12 @@ pub fn open_data_dir(config: &Config) -> Result<DataDir, AgentFailure> {
             DataDir::open(&std::env::temp_dir().join(name), true)
         }
     }
+}
+
+/// Without a list, all of them.
+fn enabled_schedulers(config: &Config) -> Vec<JobType> {
+    let named = &config.server.enabled_schedulers;
+    if named.is_empty() { JobType::ALL.into() } else { named.iter().flatten().copied().collect() }
 }
 
 pub struct OpenedStores {

@@ -40,6 +40,8 @@ words! {
 }
 
 impl JobType {
+    pub const ALL: [JobType; 4] = [JobType::Service, JobType::Batch, JobType::System, JobType::Sysbatch];
+
     /// It runs on every node that may run it; its count is for each.
     pub fn runs_on_every_node(self) -> bool {
         matches!(self, JobType::System | JobType::Sysbatch)

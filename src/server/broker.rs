@@ -139,9 +139,10 @@ impl Broker {
         self.ready.entry(eval.job_type).or_default().insert(rank, (eval, self.now));
     }
 
-    /// The most urgent ready evaluation; between types of equal urgency, one by chance.
-    pub fn dequeue(&mut self, token: EvalToken, now: Mono) -> Option<Evaluation> {
-        let heads = || self.ready.iter().filter_map(|(t, q)| Some((q.first_key_value()?.0.0, *t)));
+    /// The most urgent ready evaluation of these types; between types of equal urgency, one by chance.
+    pub fn dequeue(&mut self, of: &[JobType], token: EvalToken, now: Mono) -> Option<Evaluation> {
+        let wanted = || self.ready.iter().filter(|(t, _)| of.contains(t));
+        let heads = || wanted().filter_map(|(t, q)| Some((q.first_key_value()?.0.0, *t)));
         let best = heads().map(|(priority, _)| priority).min()?;
         let types: Vec<JobType> = heads().filter(|h| h.0 == best).map(|h| h.1).collect();
         let chosen = types.get(self.ties.below(types.len() as u64) as usize)?;
@@ -276,12 +277,12 @@ impl Broker {
     }
 
     pub fn has_ready(&self) -> bool {
-        self.ready() > 0
+        self.ready.values().any(|ready| !ready.is_empty())
     }
 
-    /// How many are to be handed out.
-    pub fn ready(&self) -> usize {
-        self.ready.values().map(BTreeMap::len).sum()
+    /// How many of these types are to be handed out.
+    pub fn ready_of(&self, types: &[JobType]) -> usize {
+        types.iter().filter_map(|job_type| self.ready.get(job_type)).map(BTreeMap::len).sum()
     }
 
     /// An evaluation that was delivered too often. It still holds its job's slot until `settle_failed`.
@@ -356,7 +357,7 @@ mod tests {
     }
 
     fn take(b: &mut Broker, n: u128, now: Mono) -> Option<EvalId> {
-        b.dequeue(token(n), now).map(|e| e.id)
+        b.dequeue(&JobType::ALL, token(n), now).map(|e| e.id)
     }
 
     #[test]

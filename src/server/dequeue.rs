@@ -145,7 +145,8 @@ impl FollowerWorkers {
         }
         self.numbers = self.numbers.wrapping_add(1);
         self.asked = Some(Asked { request: self.numbers, free, again: cx.now.after(ASK_AGAIN) });
-        send(leader, self.numbers, ServerRequest::Dequeue { free }, cx);
+        let enabled = cx.config.enabled_schedulers.clone();
+        send(leader, self.numbers, ServerRequest::Dequeue { free, enabled }, cx);
     }
 
     /// A worker's answer. `Err`: it is none of these, and given back.
@@ -245,7 +246,7 @@ mod tests {
         let mut workers = FollowerWorkers::default();
         workers.follow(Some((LEADER, TERM)));
         let (_, said) = effects(alone, &mut workers, FollowerWorkers::advance);
-        let [(request, ServerRequest::Dequeue { free: 1 })] = said[..] else { panic!("{said:?}") };
+        let [(request, ServerRequest::Dequeue { free: 1, .. })] = said[..] else { panic!("{said:?}") };
         (workers, request)
     }
 
@@ -268,7 +269,7 @@ mod tests {
             assert!(w.planned(id, token, Err("no".into()), cx).is_err(), "once");
             w.advance(cx);
         });
-        let [(_, ServerRequest::Planned(decision)), (_, ServerRequest::Dequeue { free: 1 })] = &said[..]
+        let [(_, ServerRequest::Planned(decision)), (_, ServerRequest::Dequeue { free: 1, .. })] = &said[..]
         else {
             panic!("{said:?}");
         };
@@ -291,7 +292,7 @@ mod tests {
             assert!(w.planned(id, token, Err("no".into()), cx).is_ok());
             w.advance(cx);
         });
-        assert!(matches!(said[..], [(_, ServerRequest::Dequeue { free: 1 })]), "{said:?}");
+        assert!(matches!(said[..], [(_, ServerRequest::Dequeue { free: 1, .. })]), "{said:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! Refuses to know: what a plan holds. All of it can be rebuilt from the state.
 
+use super::Config;
 use super::blocked::{BlockOutcome, Blocked};
 use super::broker::{Broker, DELIVERY_LIMIT};
 use super::context::Context;
@@ -10,8 +11,10 @@ use super::effects::{Effect, ScheduleTask};
 use super::pending::{AfterPlan, OnApply};
 use super::plans::Plans;
 use super::remote_workers::RemoteWorkers;
+use super::unserved::Unserved;
 use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::id::{EvalId, EvalToken};
+use model::job::JobType;
 use model::plan::Decision;
 use model::time::{Mono, Span};
 use scheduler::Attempt;
@@ -38,6 +41,7 @@ pub struct Evals {
     failing: BTreeSet<EvalId>,
     /// No evaluation is handed out.
     paused: bool,
+    unserved: Unserved,
 }
 
 /// An evaluation in a worker's hands.
@@ -63,6 +67,7 @@ impl Evals {
             outstanding: BTreeMap::new(),
             failing: BTreeSet::new(),
             paused: view.scheduler_config()?.settings.pause_eval_broker,
+            unserved: Unserved::default(),
         };
         if !evals.paused {
             evals.fill(view, cx)?;
@@ -148,21 +153,29 @@ impl Evals {
     /// workers help.
     pub fn dispatch(&mut self, remote: &mut RemoteWorkers, plans: &Plans, cx: &mut Context<'_>) {
         assert!(!(self.paused && self.broker.has_ready()), "in a pause the queues are empty");
-        while self.held_here() < cx.config.workers && self.broker.has_ready() {
-            let Some(task) = self.take_ready(None, cx) else { break };
+        while self.held_here() < cx.config.workers {
+            let Some(task) = self.take_ready(None, &cx.config.enabled_schedulers, cx) else { break };
             cx.outbox.effect(Effect::Schedule(Box::new(task)));
         }
-        let enough = cx.config.workers * cx.config.ready_per_worker;
-        while self.broker.ready() > enough
-            && let Some(waiting) = remote.take()
-        {
+        while let Some(waiting) = remote.take(|of| !self.spare(of, cx.config).is_empty()) {
             let mut tasks = vec![];
-            while tasks.len() < waiting.free as usize && self.broker.ready() > enough {
-                let Some(task) = self.take_ready(Some(waiting.server), cx) else { break };
+            while tasks.len() < waiting.free as usize {
+                let spare = self.spare(&waiting.enabled, cx.config);
+                let Some(task) = self.take_ready(Some(waiting.server), &spare, cx) else { break };
                 tasks.push(remote_task(task, plans, cx));
             }
             deliver(waiting.server, waiting.request, tasks, cx);
         }
+        self.unserved.look(&self.broker, own_types(cx.config), remote, cx.now);
+    }
+
+    /// Of which of these types another server may have evaluations: of those that are not for this server's own workers, and of
+    /// all while more are ready than these are about to take.
+    fn spare(&self, types: &[JobType], config: &Config) -> Vec<JobType> {
+        let own = own_types(config);
+        let has_enough = self.broker.ready_of(own) > config.workers * config.ready_per_worker;
+        let is_spare = |t: &&JobType| self.broker.ready_of(&[**t]) > 0 && (has_enough || !own.contains(t));
+        types.iter().filter(is_spare).copied().collect()
     }
 
     fn held_here(&self) -> usize {
@@ -170,9 +183,17 @@ impl Evals {
     }
 
     /// The next evaluation, in the hands of a worker of that server.
-    fn take_ready(&mut self, server: Option<u64>, cx: &mut Context<'_>) -> Option<ScheduleTask> {
+    fn take_ready(
+        &mut self,
+        server: Option<u64>,
+        of: &[JobType],
+        cx: &mut Context<'_>,
+    ) -> Option<ScheduleTask> {
+        if self.broker.ready_of(of) == 0 {
+            return None;
+        }
         let token = cx.ids.token();
-        let eval = self.broker.dequeue(token, cx.now)?;
+        let eval = self.broker.dequeue(of, token, cx.now)?;
         cx.metrics.dequeued(self.broker.ready_since(eval.id));
         let (job_id, triggered_by) = (&eval.job.id, eval.trigger.as_str());
         tracing::debug!(target: "nomad.worker", eval_id = %eval.id, job_id, triggered_by, "dequeued evaluation");
@@ -401,6 +422,11 @@ impl Evals {
     pub fn broker_mut(&mut self) -> &mut Broker {
         &mut self.broker
     }
+}
+
+/// What the leader's own workers take.
+fn own_types(config: &Config) -> &[JobType] {
+    if config.workers > 0 { &config.enabled_schedulers } else { &[] }
 }
 
 fn remote_task(task: ScheduleTask, plans: &Plans, cx: &Context<'_>) -> RemoteTask {

@@ -150,9 +150,9 @@ impl Server {
                 let leads = self.leader.is_some();
                 self.with_forwarding(now, |all, cx| all.serve(server, number, request, leads, cx));
             }
-            ServerRequest::Dequeue { free } => {
+            ServerRequest::Dequeue { free, enabled } => {
                 return self.with_leader(now, |leader, _| {
-                    leader.remote_workers.wait(server, number, free);
+                    leader.remote_workers.wait(server, number, free, enabled);
                     Ok(())
                 });
             }

@@ -180,7 +180,7 @@ mod tests {
         let Input::Frame { bytes, .. } = raft(1) else { panic!("a frame") };
         let of_a_node = Input::Frame { from: Peer::Node(NodeId::default()), bytes };
         assert_eq!(of_a_node.lane(), Lane::Links, "a node has no say in raft");
-        let asks = from_server(Body::ServerRequest(ServerRequest::Dequeue { free: 1 }));
+        let asks = from_server(Body::ServerRequest(ServerRequest::Dequeue { free: 1, enabled: vec![] }));
         let answers = from_server(Body::ServerReply(ServerReply::NotLeader));
         let cut = Input::Frame { from: Peer::Server(2), bytes: vec![0; 5] };
         for input in [asks, answers, cut, Input::LinkDown { peer: 2 }] {

@@ -53,6 +53,7 @@ mod system_jobs;
 #[cfg(test)]
 mod testing;
 mod turn;
+mod unserved;
 mod watches;
 pub mod why;
 pub mod worker;
@@ -71,6 +72,7 @@ use membership::Handover;
 use metrics::Metrics;
 use model::cron::Zones;
 use model::garbage::GarbageRules;
+use model::job::JobType;
 use model::member::ServerInfo;
 use model::scheduling::SchedulerSettings;
 use model::time::Mono;
@@ -103,6 +105,8 @@ pub struct Config {
     pub heartbeats: HeartbeatRules,
     /// Evaluations that are scheduled at the same time.
     pub workers: usize,
+    /// The types of jobs whose evaluations they take.
+    pub enabled_schedulers: Vec<JobType>,
     /// While more evaluations are ready than so many for each worker, other servers' workers are given the rest.
     pub ready_per_worker: usize,
     /// Versions of a job that stay listed.

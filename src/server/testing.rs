@@ -10,7 +10,7 @@ use super::reservations::Reservations;
 use super::{Config, Server, Turn, worker};
 use model::alloc::Allocation;
 use model::id::{EvalId, NodeId};
-use model::job::JobSpec;
+use model::job::{JobSpec, JobType};
 use model::node::{Node, NodeInfo, NodeStatus};
 use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now, Span, Wall};
@@ -61,6 +61,7 @@ impl Alone {
             info: state::samples::server_info("alone"),
             heartbeats,
             workers: 1,
+            enabled_schedulers: JobType::ALL.into(),
             ready_per_worker: 2,
             tracked_versions: 6,
             scheduler: SchedulerSettings::default(),

@@ -215,7 +215,7 @@ fn while_raft_takes_nothing_the_parts_wait() {
     let broker = leader.evals.broker_mut();
     (1..=3).for_each(|n| broker.enqueue(state::samples::eval(n, "web"), now));
     let token = model::id::EvalToken::from_random(9);
-    let eval = broker.dequeue(token, now).expect("one is ready");
+    let eval = broker.dequeue(&model::job::JobType::ALL, token, now).expect("one is ready");
     broker.ack(eval.id, token, now).expect("it is delivered");
     assert!(leader.has_work(true), "one is superseded");
     meeting.turn(n, vec![]);

@@ -21,6 +21,7 @@ mod consistency;
 pub mod disk;
 mod dispatchers;
 mod elections;
+mod enabled_schedulers;
 mod exits;
 mod faults;
 mod feature_levels;

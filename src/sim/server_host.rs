@@ -9,6 +9,7 @@ use super::world::{Event, World};
 use super::worlds;
 use model::garbage::GarbageRules;
 use model::id::server_id;
+use model::job::JobType;
 use model::key::Seed;
 use model::member::ServerInfo;
 use model::random::Stream;
@@ -50,6 +51,7 @@ pub struct ServerHost {
     pub garbage: GarbageRules,
     pub seed: u64,
     pub lives: u64,
+    pub enabled_schedulers: Vec<JobType>,
     failed_opens: u32,
     pub brain: Option<Server>,
     inbox: Inbox<Input>,
@@ -94,6 +96,7 @@ impl ServerHost {
             too_old: None,
             varies: false,
             garbage: RULES,
+            enabled_schedulers: JobType::ALL.into(),
             seed,
             lives: 0,
             failed_opens: 0,
@@ -193,6 +196,7 @@ impl ServerHost {
             heartbeats: HeartbeatRules::default(),
             workers,
             ready_per_worker,
+            enabled_schedulers: self.enabled_schedulers.clone(),
             tracked_versions: 3,
             scheduler: super::preemption::settings(self.seed),
             garbage: self.garbage,
@@ -454,6 +458,9 @@ impl World {
             Effect::ReadConfirmed { token, confirmed } => self.call_confirmed(token, confirmed)?,
             Effect::Forwarded { token, result } => self.call_forwarded(token, result)?,
             Effect::Serve { serving, request } => self.serve_call(at, serving, *request),
+            Effect::Schedule(task) if !self.regions[at].enabled_schedulers.contains(&task.eval.job_type) => {
+                return Err(format!("{at} schedules for a {} job", task.eval.job_type));
+            }
             Effect::Schedule(task) => self.give_worker(at, task),
             // any bytes will do: nothing in the simulator checks signatures
             Effect::SendSnapshot { to, message } => self.send_snapshot(at, to, &message),

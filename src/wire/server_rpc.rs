@@ -6,6 +6,7 @@ use super::request::Refusal;
 use super::rpc::{NodeReply, NodeRequest};
 use model::eval::Evaluation;
 use model::id::{EvalId, EvalToken, NodeId};
+use model::job::JobType;
 use model::member::{Founding, ServerInfo};
 use model::plan::Decision;
 use model::resources::Holding;
@@ -19,9 +20,9 @@ pub enum ServerRequest {
     Http(Box<Request>),
     /// What a node that is connected to the sender asks, under the node's own number.
     Node { node: NodeId, request: NodeRequest },
-    /// So many scheduler workers are free. Answered by `Deliver` when there is work for them; a server's newer number replaces
+    /// So many scheduler workers are free, for evaluations of jobs of these types. Answered by `Deliver` when there is work for them; a server's newer number replaces
     /// the older one.
-    Dequeue { free: u32 },
+    Dequeue { free: u32, enabled: Vec<JobType> },
     /// What a worker has decided, or why it has not.
     Planned(Box<RemoteDecision>),
     /// A server that has no region yet says it to all, and one that has answers with it.

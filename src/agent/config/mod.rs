@@ -19,6 +19,7 @@ use api::agent::SearchRules;
 use jobspec::diagnostic::Diagnostic;
 use model::claims::{HostVolume, PortRange};
 use model::garbage::GarbageRules;
+use model::job::JobType;
 use model::scheduling::SchedulerSettings;
 use model::time::Span;
 use std::collections::BTreeMap;
@@ -146,6 +147,8 @@ pub struct ServerConfig {
     pub bootstrap_expect: u32,
     /// Scheduler threads; 0 runs none, so that nothing is placed.
     pub num_schedulers: u32,
+    /// As they were named; `None`: `_core`, which is no type of jobs. Empty: all.
+    pub enabled_schedulers: Vec<Option<JobType>>,
     pub heartbeat_grace: Span,
     pub min_heartbeat_ttl: Span,
     pub max_heartbeats_per_second: f64,

@@ -3,6 +3,7 @@
 
 use super::{Advertised, Config, LogLevel};
 use api::request::MAX_BODY_BYTES;
+use model::job::JobType;
 use model::scheduling::Algorithm;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
@@ -74,6 +75,21 @@ pub fn http_addresses(config: &mut Config, value: &str) -> Result<(), String> {
 
 pub fn algorithm(text: &str, into: &mut Algorithm) -> Result<(), String> {
     *into = Algorithm::parse(text).ok_or("it must be \"binpack\" or \"spread\"")?;
+    Ok(())
+}
+
+/// Nomad's name for the garbage collector, which every server has.
+const CORE: &str = "_core";
+
+pub fn enabled_schedulers(config: &mut Config, value: &str) -> Result<(), String> {
+    let named = JobType::ALL.into_iter().find(|job_type| job_type.as_str() == value);
+    if named.is_none() && value != CORE {
+        let known = JobType::WORDS.join(", ");
+        return Err(format!("{value:?} is no scheduler: use {known} or {CORE}"));
+    }
+    if !config.server.enabled_schedulers.contains(&named) {
+        config.server.enabled_schedulers.push(named);
+    }
     Ok(())
 }
 

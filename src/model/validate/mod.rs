@@ -326,7 +326,7 @@ pub mod tests {
 
     #[test]
     fn the_defaults_are_valid() {
-        for job_type in [JobType::Service, JobType::Batch, JobType::System, JobType::Sysbatch] {
+        for job_type in JobType::ALL {
             let v = validate(&job(job_type), &Limits::default());
             assert_eq!(v.errors, Vec::<String>::new());
             assert_eq!(v.warnings, Vec::<String>::new());

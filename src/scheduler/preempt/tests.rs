@@ -111,7 +111,7 @@ fn one_makes_way_where_there_are_too_many() {
 
 #[test]
 fn nobody_makes_way_where_that_is_off_or_there_is_room() {
-    for job_type in [JobType::Service, JobType::Batch, JobType::System, JobType::Sysbatch] {
+    for job_type in JobType::ALL {
         for (on, nodes_preemption_would_help) in
             [(EVERYBODY, 1), (PreemptionConfig { system: false, ..PreemptionConfig::default() }, 0)]
         {

@@ -5,6 +5,7 @@ use super::super::heartbeat::HeartbeatRules;
 use super::super::{Config, Server};
 use super::*;
 use model::id::Uuid;
+use model::job::JobType;
 use model::member::Suffrage;
 use model::scheduling::SchedulerSettings;
 use model::time::Now;
@@ -27,6 +28,7 @@ fn server(id: u64, expect: u32) -> Server {
         info: server_info(&format!("server-{id}")),
         heartbeats: HeartbeatRules::default(),
         workers: 1,
+        enabled_schedulers: JobType::ALL.into(),
         ready_per_worker: 2,
         tracked_versions: 6,
         scheduler: SchedulerSettings::default(),

@@ -3,8 +3,9 @@
 use super::super::effects::{Effect, Input};
 use super::super::submit;
 use super::super::testing::{Alone, asks, registration};
-use super::{RemoteWorkers, WaitingServer};
+use super::RemoteWorkers;
 use model::alloc::Allocation;
+use model::job::{JobSpec, JobType};
 use model::plan::{NodePlan, Plan};
 use model::time::Span;
 use state::samples::{Region, alloc, eval_id, info, node_id, register, spec};
@@ -14,6 +15,10 @@ use wire::rpc::Peer;
 use wire::server_rpc::{RemoteDecision, RemoteTask, ServerReply, ServerRequest};
 
 const FOLLOWER: u64 = 2;
+
+fn asks_for(free: u32, enabled: &[JobType]) -> ServerRequest {
+    ServerRequest::Dequeue { free, enabled: enabled.to_vec() }
+}
 
 fn says(request: u64, said: ServerRequest) -> Input {
     let bytes = frame::encode(&Frame { request, body: Body::ServerRequest(said) });
@@ -56,27 +61,52 @@ fn busy(jobs: &[&str]) -> Alone {
 #[test]
 fn the_server_with_the_most_free_workers_is_next() {
     let mut all = RemoteWorkers::default();
-    all.wait(1, 10, 2);
-    all.wait(2, 11, 5);
-    all.wait(3, 12, 900);
-    all.wait(2, 13, 1);
-    assert_eq!(all.take(), Some(WaitingServer { server: 3, request: 12, free: super::MAX_DELIVERED }));
-    assert_eq!(all.take(), Some(WaitingServer { server: 1, request: 10, free: 2 }));
-    assert_eq!(
-        all.take(),
-        Some(WaitingServer { server: 2, request: 13, free: 1 }),
-        "the newer number counts"
-    );
-    all.wait(4, 14, 0);
-    all.wait(5, 15, 3);
+    let mut wait = |server, request, free| all.wait(server, request, free, JobType::ALL.into());
+    wait(1, 10, 2);
+    wait(2, 11, 5);
+    wait(3, 12, 900);
+    wait(2, 13, 1);
+    wait(4, 14, 0);
+    wait(5, 15, 3);
     all.link_down(5);
-    assert_eq!(all.take(), None);
+    let taken: Vec<_> =
+        std::iter::from_fn(|| all.take(|_| true)).map(|w| (w.server, w.request, w.free)).collect();
+    assert_eq!(taken, [(3, 12, super::MAX_DELIVERED), (1, 10, 2), (2, 13, 1)], "the newer number counts");
+}
+
+#[test]
+fn a_server_is_taken_for_what_its_workers_take() {
+    let mut all = RemoteWorkers::default();
+    all.wait(1, 10, 9, vec![JobType::System]);
+    all.wait(2, 11, 1, vec![JobType::Batch]);
+    assert!(all.serves(JobType::Batch) && !all.serves(JobType::Service));
+    let taken = all.take(|enabled| enabled.contains(&JobType::Batch)).map(|w| w.server);
+    assert_eq!((taken, all.take(|enabled| enabled.contains(&JobType::Batch))), (Some(2), None));
+    assert!(all.serves(JobType::Batch), "it asks again when one of its workers is free");
+}
+
+fn batch(id: &str) -> JobSpec {
+    JobSpec { job_type: JobType::Batch, ..spec(id, 1) }
+}
+
+/// The leader's own worker is free, and the job is not of a type that it takes.
+#[test]
+fn evaluations_go_to_workers_that_take_their_type() {
+    let mut alone = Alone::with(|config| config.enabled_schedulers = vec![JobType::Service]);
+    alone.add_node(info(1));
+    let own = alone.tasks(vec![asks(registration(batch("report"))), asks(registration(spec("web", 1)))]);
+    assert_eq!(own.iter().map(|task| task.eval.job.id.as_str()).collect::<Vec<_>>(), ["web"]);
+    let none = delivered(&mut alone, vec![says(7, asks_for(5, &[JobType::Service, JobType::System]))]);
+    assert_eq!(none, [], "nothing is ready that it takes");
+    let given = delivered(&mut alone, vec![says(8, asks_for(5, &[JobType::Batch]))]);
+    let [(8, tasks)] = &given[..] else { panic!("{given:?}") };
+    assert_eq!(tasks.iter().map(|task| task.eval.job_type).collect::<Vec<_>>(), [JobType::Batch]);
 }
 
 #[test]
 fn a_follower_gets_what_own_workers_leave_and_plans_it() {
     let mut alone = busy(&["a", "b", "c"]);
-    let given = delivered(&mut alone, vec![says(7, ServerRequest::Dequeue { free: 2 })]);
+    let given = delivered(&mut alone, vec![says(7, asks_for(2, &JobType::ALL))]);
     let [(7, tasks)] = &given[..] else { panic!("{given:?}") };
     assert_eq!(tasks.len(), 2, "no more than are free");
     assert!(tasks.iter().all(|task| task.min_index <= alone.server.replica.applied()));
@@ -111,7 +141,7 @@ fn what_plans_in_flight_take_goes_along() {
     let Input::Planned { eval, token, result } = alone.planned(&own) else { panic!("no plan") };
     let (leader, mut cx) = alone.split();
     leader.planned(eval, token, result, false, &mut cx).expect("reads");
-    leader.remote_workers.wait(FOLLOWER, 7, 1);
+    leader.remote_workers.wait(FOLLOWER, 7, 1, JobType::ALL.into());
     leader.hand_out(&mut cx).expect("reads");
     let effects = alone.server.outbox.take_effects().0;
     let tasks = deliveries(effects).remove(0).1;
@@ -128,7 +158,7 @@ fn other_servers_help_only_when_much_is_ready() {
     alone.add_node(info(1));
     let jobs = ["a", "b", "c"].map(|id| asks(registration(spec(id, 1))));
     alone.tasks(jobs.into());
-    let none = delivered(&mut alone, vec![says(1, ServerRequest::Dequeue { free: 5 })]);
+    let none = delivered(&mut alone, vec![says(1, asks_for(5, &JobType::ALL))]);
     assert_eq!(none, [], "two wait for one worker");
     let more = delivered(&mut alone, vec![asks(registration(spec("d", 1)))]);
     let counts: Vec<usize> = more.iter().map(|(_, tasks)| tasks.len()).collect();
@@ -138,11 +168,11 @@ fn other_servers_help_only_when_much_is_ready() {
 #[test]
 fn what_a_lost_server_held_comes_back() {
     let mut alone = busy(&["a"]);
-    let given = delivered(&mut alone, vec![says(7, ServerRequest::Dequeue { free: 1 })]);
+    let given = delivered(&mut alone, vec![says(7, asks_for(1, &JobType::ALL))]);
     let lost = given[0].1[0].clone();
     alone.turn(vec![Input::LinkDown { peer: FOLLOWER }]);
     alone.now = alone.now.after(Span::seconds(2));
-    let again = delivered(&mut alone, vec![says(8, ServerRequest::Dequeue { free: 1 })]);
+    let again = delivered(&mut alone, vec![says(8, asks_for(1, &JobType::ALL))]);
     let [(8, tasks)] = &again[..] else { panic!("{again:?}") };
     assert_eq!(tasks[0].eval.id, lost.eval.id);
     assert_ne!(tasks[0].token, lost.token, "the lost worker's answer counts no more");

@@ -3,6 +3,7 @@
 use super::Samples;
 use model::claims::Claim;
 use model::id::{EvalToken, NodeId};
+use model::job::JobType;
 use model::plan::{Decision, GroupChanges, Plan};
 use model::resources::{Amount, Holding};
 use state::samples::{AT, alloc, eval, eval_id, info, node_id, place};
@@ -23,7 +24,7 @@ pub fn servers(s: &mut Samples) {
     s.add("http", &ServerRequest::Http(Box::new(request)));
     let request = NodeRequest::Heartbeat { node, secret: info(1).secret };
     s.add("node", &ServerRequest::Node { node, request });
-    s.add("dequeue", &ServerRequest::Dequeue { free: 3 });
+    s.add("dequeue", &ServerRequest::Dequeue { free: 3, enabled: vec![JobType::Service, JobType::Sysbatch] });
     let (eval, token) = (eval(1, "web"), EvalToken::from_random(7));
     let nodes = place(vec![alloc(1, &super::job(), node, eval.id)]);
     let plan = Plan { eval_id: eval.id, snapshot_index: 9, nodes, ..Plan::default() };

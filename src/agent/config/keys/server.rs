@@ -1,6 +1,6 @@
 //! The keys of the block `server`.
 
-use super::super::values::{algorithm, i64_of, join, size, u32_of};
+use super::super::values::{algorithm, enabled_schedulers, i64_of, join, size, u32_of};
 use super::{AMOUNT, COUNT, ConfigKey, KeyType, key, no_effect, not_built, not_built_but};
 use std::ops::RangeInclusive;
 
@@ -25,7 +25,10 @@ pub static SERVER: &[ConfigKey] = &[
         .about("how many servers a new region begins with"),
     key("num_schedulers", KeyType::Int(0..=1024, |c, v| c.server.num_schedulers = u32_of(v)))
         .or_words("processors")
-        .about("scheduler workers; 0 places nothing"),
+        .about("scheduler workers; 0: none on this server"),
+    key("enabled_schedulers", KeyType::List(enabled_schedulers))
+        .or_words("all types")
+        .about("the types of jobs whose evaluations this server's workers take"),
     key("heartbeat_grace", KeyType::Duration(|c, v| c.server.heartbeat_grace = v))
         .or("10s")
         .about("how much later than promised a node's heartbeat may come"),
@@ -90,7 +93,6 @@ pub static SERVER: &[ConfigKey] = &[
     key("plan_rejection_tracker", KeyType::Block(PLAN_REJECTION_TRACKER)),
     key("client_introduction", KeyType::Block(CLIENT_INTRODUCTION)),
     not_built("data_dir"),
-    not_built("enabled_schedulers"),
     not_built("root_key_rotation_threshold"),
     not_built_but("job_max_count", &["50000"]),
     not_built("oidc_issuer"),

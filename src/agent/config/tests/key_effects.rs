@@ -6,6 +6,7 @@ use crate::{alloc_dir, event_buffer_entries, identity, limits, response_headers,
 use ::io::fingerprint::{self, Fingerprint};
 use ::io::http::HttpLimits;
 use model::id::{NodeId, NodeSecret};
+use model::job::JobType;
 use model::node::NodeInfo;
 use model::resources::Amount;
 use model::scheduling::Algorithm;
@@ -106,6 +107,9 @@ static ARRIVED: &[Arrived] = &[
     }),
     ("plugin.raw_exec.config.enabled", "true", |h| h.machine.raw_exec),
     ("server.num_schedulers", "9", |h| h.server.workers == 9),
+    ("server.enabled_schedulers", "[\"batch\", \"_core\"]", |h| {
+        h.server.enabled_schedulers == [JobType::Batch]
+    }),
     ("server.heartbeat_grace", "\"9s\"", |h| h.server.heartbeats.grace == Span::seconds(9)),
     ("server.min_heartbeat_ttl", "\"9s\"", |h| h.server.heartbeats.min_ttl == Span::seconds(9)),
     ("server.max_heartbeats_per_second", "9", |h| h.server.heartbeats.max_per_second == 9.0),

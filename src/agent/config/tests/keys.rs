@@ -3,6 +3,7 @@
 use super::super::keys::{ConfigKey, DefaultValue, KeyType, TOP};
 use super::super::syntax::{self, ConfigValue, Item};
 use super::*;
+use model::job::JobType;
 use model::scheduling::Algorithm;
 use std::collections::BTreeSet;
 
@@ -42,6 +43,9 @@ static OBEYED: &[Obeyed] = &[
     }),
     ("plugin.raw_exec.config.enabled", "true", |c| c.client.raw_exec_enabled),
     ("server.num_schedulers", "9", |c| c.server.num_schedulers == 9),
+    ("server.enabled_schedulers", "[\"batch\", \"_core\", \"batch\"]", |c| {
+        c.server.enabled_schedulers == [Some(JobType::Batch), None]
+    }),
     ("server.heartbeat_grace", "\"9s\"", |c| c.server.heartbeat_grace == Span::seconds(9)),
     ("server.min_heartbeat_ttl", "\"9s\"", |c| c.server.min_heartbeat_ttl == Span::seconds(9)),
     ("server.max_heartbeats_per_second", "9", |c| c.server.max_heartbeats_per_second == 9.0),
