@@ -4,9 +4,10 @@
 use super::alloc_runner::AllocRunner;
 use model::alloc::DesiredStatus;
 use model::claims::Claim;
+use state::client_store::Retention;
 use std::collections::BTreeSet;
 
-/// What allocations still hold that were told to stop.
+/// What allocations still hold that were told to stop, or that servers know no more.
 pub fn held_by_ending<'a>(allocs: impl Iterator<Item = &'a AllocRunner>) -> BTreeSet<Claim> {
     let mut claims = BTreeSet::new();
     for alloc in allocs.filter(|a| !a.has_ended() && !is_wanted(a)) {
@@ -24,5 +25,6 @@ pub fn must_wait(alloc: &AllocRunner, held_by_ending: &BTreeSet<Claim>) -> bool 
 }
 
 fn is_wanted(alloc: &AllocRunner) -> bool {
-    alloc.record.assignment.desired == DesiredStatus::Run
+    let kept = alloc.record.retention == Retention::Kept;
+    kept && alloc.record.assignment.desired == DesiredStatus::Run
 }

@@ -64,12 +64,12 @@ fn with_port(n: u8, value: u16) -> Assignment {
     a
 }
 
-#[test]
-fn a_port_passes_on_when_its_holder_has_really_ended() {
+/// Its holder, which takes its time to end, leaves it to another one.
+fn port_passes_on(leave: impl FnOnce(&mut World)) {
     let mut w = World::new(&[with_port(1, 80)]);
     w.pass(s(2));
     w.stubborn = vec!["t1".into()];
-    w.stop_alloc(1);
+    leave(&mut w);
     for next in [with_port(2, 80), with_port(3, 81)] {
         w.assigned.insert(next.id, next);
     }
@@ -79,4 +79,15 @@ fn a_port_passes_on_when_its_holder_has_really_ended() {
     assert_eq!(living(&w), ["t1", "t3"], "the port is held by the one that is told to end");
     w.pass(s(30));
     assert_eq!(living(&w), ["t2", "t3"]);
+}
+
+#[test]
+fn a_port_passes_on_when_its_holder_has_really_ended() {
+    port_passes_on(|w| w.stop_alloc(1));
+}
+
+/// Its job was purged: servers know nothing of it any more, and have given its port to another one.
+#[test]
+fn a_port_of_a_purged_job_passes_on_when_it_has_ended() {
+    port_passes_on(|w| w.remove_alloc(1));
 }
