@@ -6,6 +6,7 @@ use ::io::disk::Disk;
 use agent::inbox;
 use async_channel::{Receiver, Sender};
 use model::id::NodeId;
+use model::job::JobType;
 use model::member::ServerInfo;
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
@@ -81,6 +82,7 @@ impl Host {
             info: ServerInfo::default(),
             heartbeats: HeartbeatRules::default(),
             workers,
+            enabled_schedulers: JobType::ALL.into(),
             ready_per_worker: 2,
             tracked_versions: 6,
             scheduler: Default::default(),
