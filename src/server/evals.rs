@@ -169,7 +169,7 @@ impl Evals {
         self.unserved.look(&self.broker, own_types(cx.config), remote, cx.now);
     }
 
-    /// Of which of these types another server may have evaluations: of those that are not for this server's own workers, and of
+    /// The types of which another server may have evaluations: those that are not for this server's own workers, and of
     /// all while more are ready than these are about to take.
     fn spare(&self, types: &[JobType], config: &Config) -> Vec<JobType> {
         let own = own_types(config);

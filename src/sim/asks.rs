@@ -68,10 +68,10 @@ impl World {
     /// A user asks its server for a write. What the API reads from the request: with what was left out.
     pub fn ask(&mut self, user: User, at: ServerAt, token: u64, action: WriteRequest) -> WriteRequest {
         let request = request_for(&action);
-        let read = request.as_ref().map(|request| self.read_by_api(at, request));
+        let read = request.as_ref().map(|request| self.read_by_any_api(at, request));
         let (action, misread) = match read {
             Some(Some(Ok(read))) if is_meant(&action, &read) => (read, None),
-            // its disk tells nothing just now
+            // no disk tells anything just now
             Some(None) => (action, None),
             Some(Some(Ok(read))) => (action, Some(format!("{read:?}"))),
             Some(Some(Err(refused))) => (action, Some(refused)),
@@ -82,6 +82,12 @@ impl World {
         let (acknowledged, asked) = (self.asks.acknowledged, action.clone());
         self.asks.open.insert(call, Question::Write { user, token, action: asked, misread, acknowledged });
         action
+    }
+
+    /// By that server's, or by another one's, whose disk has not failed.
+    fn read_by_any_api(&self, at: ServerAt, request: &Request) -> Option<Result<WriteRequest, String>> {
+        let others = self.regions.servers_of(at.region).into_iter().filter(|other| *other != at);
+        std::iter::once(at).chain(others).find_map(|at| self.read_by_api(at, request))
     }
 
     /// As a leader's API reads it. `None`: the state cannot be read.

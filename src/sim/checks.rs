@@ -35,9 +35,6 @@ const READ_ALL_EVERY: u64 = 64;
 /// How soon the workers come to what is asked for, when everything that waits is looked at again at the same time.
 const AT_ONCE: Span = Span::seconds(30);
 
-/// By so much an answer may come after the node has given it up.
-const LATE_REPLY: Span = Span::seconds(20);
-
 impl World {
     /// After every turn of a server in which its state moved.
     pub fn check_server(&mut self, at: ServerAt, changes: &[Change]) -> Result<(), String> {
@@ -248,18 +245,6 @@ impl World {
             }
         }
         Ok(())
-    }
-
-    /// A node that no server answers ends what its group's policy does not want to run alone for so long.
-    fn may_give_up(&self, n: NodeAt, alloc: AllocId) -> bool {
-        let tracked = &self.regions[n.region].tracked;
-        let Some(alloc) = tracked.allocs.get(&alloc) else { return false };
-        let Some(job) = tracked.jobs.get(&alloc.job) else { return false };
-        let alone = self.now.since(self.regions[n].heard_at) + LATE_REPLY;
-        let policy = job.spec.group(&alloc.group).and_then(|g| g.disconnect);
-        let gives_up = policy.and_then(|d| d.stop_on_client_after).is_some_and(|after| alone >= after);
-        let is_down = self.regions[n.region].newest_server().is_none();
-        gives_up || (is_down && job.version != alloc.job_version)
     }
 
     /// The server that is up and has applied most, of the users' region.

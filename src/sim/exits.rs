@@ -1,12 +1,16 @@
-//! Exits as agents are told them: each as it was, or as one that nobody saw where that is so.
+//! Exits as agents are told them: each as it was, or as one that nobody saw where that is so. And when a node may end by itself what it
+//! runs.
 //!
 //! Refuses to know what an agent makes of it.
 
 use super::node_host::{End, NodeHost};
 use super::place::NodeAt;
 use super::world::World;
-use model::id::RunId;
+use model::id::{AllocId, RunId};
+use model::job::JobSpec;
 use model::task::ExitStatus;
+use model::time::Span;
+use server::Server;
 use wire::keeper::{Event, RunState};
 
 /// The ends that an event tells of.
@@ -24,7 +28,32 @@ fn told(event: &Event) -> Vec<(RunId, ExitStatus)> {
     }
 }
 
+/// By so much an answer may come after the node has given it up.
+const LATE_REPLY: Span = Span::seconds(20);
+
 impl World {
+    /// A node that no server answers ends what its group's policy does not want to run alone for so long.
+    pub(super) fn may_give_up(&self, n: NodeAt, alloc: AllocId) -> bool {
+        let tracked = &self.regions[n.region].tracked;
+        let Some(alloc) = tracked.allocs.get(&alloc) else { return false };
+        let Some(job) = tracked.jobs.get(&alloc.job) else { return false };
+        let alone = self.now.since(self.regions[n].heard_at) + LATE_REPLY;
+        let gives_up = |spec: &JobSpec| {
+            let policy = spec.group(&alloc.group).and_then(|g| g.disconnect);
+            policy.and_then(|d| d.stop_on_client_after).is_some_and(|after| alone >= after)
+        };
+        if job.version == alloc.job_version && job.create_index == alloc.job_create_index {
+            return gives_up(&job.spec);
+        }
+        // what its node knows is of its own version
+        let (key, create_index, version) = (&alloc.job, alloc.job_create_index, alloc.job_version);
+        let of_its_version = |s: &Server| s.reader().view()?.job_spec(key, create_index, version);
+        match self.regions[n.region].newest_server().and_then(|server| server.look(of_its_version)) {
+            Some(Ok(Some(spec))) => gives_up(&spec),
+            _ => true,
+        }
+    }
+
     /// A code is the process's own. That nobody saw it is told where its keeper was not there, died before it had told
     /// it, or wrote it into a journal that rotted.
     pub fn check_exits(&self, n: NodeAt, event: &Event) -> Result<(), String> {
