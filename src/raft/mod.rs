@@ -267,7 +267,7 @@ impl Node {
         Ok(self.raw.raft.raft_log.last_index())
     }
 
-    /// A leader gives up its office: whoever is elected next leads, perhaps this replica.
+    /// A leader becomes a follower: whoever is elected next leads, perhaps this replica.
     pub fn step_down(&mut self) {
         self.assert_no_step_is_out();
         if self.is_leader() {

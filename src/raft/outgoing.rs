@@ -75,7 +75,8 @@ impl Windows {
             if message.msg_type == MessageType::MsgSnapshot {
                 continue; // told by `wants_snapshot`: rows travel outside of messages
             }
-            if message.msg_type == MessageType::MsgAppend {
+            let is_append = message.msg_type == MessageType::MsgAppend;
+            if is_append {
                 let verdict =
                     if held.contains_key(&message.to) { Verdict::Waits } else { self.judge(raw, &message) };
                 match verdict {
@@ -89,7 +90,6 @@ impl Windows {
             }
             let queue =
                 if leads && is_early(message.msg_type) { &mut outgoing.early } else { &mut outgoing.late };
-            let is_append = message.msg_type == MessageType::MsgAppend;
             let outbound = Outbound { to: message.to, message: record::encode_message(&message), is_append };
             queue.push(outbound);
         }

@@ -61,10 +61,7 @@ impl Server {
     /// The region's leader says that this build knows too little.
     pub(super) fn told_too_old(&self, level: u32) -> Result<(), Fault> {
         let known = self.config.info.feature_level;
-        if level <= known {
-            return Ok(());
-        }
-        Err(Fault::newer(format!("the region's feature level is {level}, this build knows {known}")))
+        if level > known { Err(Fault::needs_level(level, known)) } else { Ok(()) }
     }
 }
 

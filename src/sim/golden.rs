@@ -440,6 +440,17 @@ fn every_variant_of_every_record_has_its_bytes() {
     }
 }
 
+/// How many commands there are whose level is the first one. Whoever adds one after a release gives it the level that it comes with.
+const FIRST_COMMANDS: u8 = 29;
+
+#[test]
+fn a_command_that_came_later_has_a_higher_level() {
+    let commands = samples().lines.into_iter().filter(|(name, _)| name.starts_with("command/"));
+    for (name, bytes) in commands {
+        assert!(bytes[0] > 1 || bytes[1] < FIRST_COMMANDS, "{name}: older builds do not know it");
+    }
+}
+
 /// Every kind of row and key, from one small history.
 #[test]
 fn rows_lie_where_they_always_lay() {

@@ -97,10 +97,7 @@ pub(super) fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
 /// A state of a higher level may hold what a build of this one cannot read.
 pub(super) fn check_feature_level(database: &Database, known: u32) -> Result<(), Fault> {
     let level = members::region_level(&database.begin_read()?.open_table(STATE)?)?.level;
-    if level > known {
-        return Err(Fault::newer(format!("the region's feature level is {level}, this build knows {known}")));
-    }
-    Ok(())
+    if level > known { Err(Fault::needs_level(level, known)) } else { Ok(()) }
 }
 
 pub(super) fn create(database: &Database) -> Result<(), Fault> {

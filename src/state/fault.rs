@@ -33,8 +33,13 @@ impl Fault {
         Fault::Corrupt(Detail { message: message.into(), may_have_changed: false })
     }
 
-    pub fn newer(message: impl Into<String>) -> Fault {
+    fn newer(message: impl Into<String>) -> Fault {
         Fault::Newer(Detail { message: message.into(), may_have_changed: false })
+    }
+
+    /// The region has that feature level, and this build's is lower.
+    pub fn needs_level(level: u32, known: u32) -> Fault {
+        Fault::newer(format!("the region's feature level is {level}, this build knows {known}"))
     }
 
     /// The store that this came from may hold the change that was asked for.
