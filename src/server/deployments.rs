@@ -39,14 +39,6 @@ pub struct DeploymentWatcher {
 type Deadlines = BTreeMap<String, (Wall, Mono)>;
 
 impl DeploymentWatcher {
-    pub fn new(view: &View) -> Result<DeploymentWatcher, Fault> {
-        let mut watcher = DeploymentWatcher::default();
-        for deployment in view.deployments(None, usize::MAX)? {
-            watcher.follow(deployment.id, deployment.status.is_active());
-        }
-        Ok(watcher)
-    }
-
     /// It came to be, or something of it has changed.
     pub fn follow(&mut self, id: DeploymentId, active: bool) {
         if active {

@@ -59,28 +59,23 @@ struct Outstanding {
 }
 
 impl Evals {
-    /// Those that the state says are open, unless it says that there is a pause.
+    /// Empty. The state says whether there is a pause.
     pub fn new(view: &View, cx: &mut Context<'_>) -> Result<Evals, Fault> {
-        let mut evals = Evals {
+        Ok(Evals {
             broker: Broker::new(cx.ids.seed()),
             blocked: Blocked::default(),
             outstanding: BTreeMap::new(),
             failing: BTreeSet::new(),
             paused: view.scheduler_config()?.settings.pause_eval_broker,
             unserved: Unserved::default(),
-        };
-        if !evals.paused {
-            evals.fill(view, cx)?;
-        }
-        Ok(evals)
+        })
     }
 
-    /// A blocked evaluation may have missed its moment meanwhile: each gets one more try.
-    fn fill(&mut self, view: &View, cx: &Context<'_>) -> Result<(), Fault> {
-        for eval in view.open_evals()? {
+    /// The state says that it is open. If it is blocked, it may have missed its moment meanwhile: it gets one more try.
+    pub fn restore(&mut self, eval: Evaluation, cx: &Context<'_>) {
+        if !self.paused {
             self.enqueue_when_due(eval, cx);
         }
-        Ok(())
     }
 
     /// In a pause nothing is left, and whatever comes of what was in workers' hands or on its way into the log concerns no
@@ -95,6 +90,7 @@ impl Evals {
         }
         *self = Evals::new(view, cx)?;
         assert_eq!(self.paused, paused, "both were read from one state");
+        view.open_evals()?.into_iter().for_each(|eval| self.restore(eval, cx));
         Ok(())
     }
 

@@ -11,7 +11,6 @@ use super::drainer::Drainer;
 use super::evals::Evals;
 use super::garbage::Collector;
 use super::membership::Membership;
-use super::metrics::Counter;
 use super::nodes::{self, Nodes};
 use super::pending::{Asker, OnApply, with_evals};
 use super::periodic::PeriodicDispatcher;
@@ -19,7 +18,7 @@ use super::plans::Plans;
 use super::remote_workers::RemoteWorkers;
 use super::reservations::ReservationChange;
 use super::system_jobs::SystemJobs;
-use super::{eval_deletion, keys, reports};
+use super::{eval_deletion, reports};
 use model::id::{JobKey, NodeId, NodeSecret};
 use model::node::Node;
 use model::time::Mono;
@@ -46,33 +45,21 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// All that came before its term is applied: queues and deadlines are built from the state.
-    pub fn new(term: u64, cx: &mut Context<'_>) -> Result<Leader, Fault> {
-        cx.metrics.count(Counter::RaftStateLeader);
-        tracing::info!(target: "nomad", term, "cluster leadership acquired");
-        let view = cx.view()?;
-        let nodes = view.nodes()?;
-        let mut leader = Leader {
+    /// With empty queues: `EstablishLeadership` fills them from the state.
+    pub fn new(term: u64, view: &View, cx: &mut Context<'_>) -> Result<Leader, Fault> {
+        Ok(Leader {
             term,
-            evals: Evals::new(&view, cx)?,
+            evals: Evals::new(view, cx)?,
             remote_workers: RemoteWorkers::default(),
             plans: Plans::default(),
-            nodes: Nodes::new(&nodes, view.index(), cx),
+            nodes: Nodes::new(view.index(), cx),
             system_jobs: SystemJobs::default(),
-            deployments: DeploymentWatcher::new(&view)?,
+            deployments: DeploymentWatcher::default(),
             drainer: Drainer::default(),
             collector: Collector::new(cx.config.garbage, cx.now),
             periodic: PeriodicDispatcher::default(),
             membership: Membership::new(cx.now),
-        };
-        for key in view.system_and_periodic_jobs()? {
-            leader.follow_job(&key, &view, cx)?;
-        }
-        for node in &nodes {
-            leader.drainer.follow(Some(node), node.info.id, cx);
-        }
-        keys::ask_for_signing_key(&view, cx)?;
-        Ok(leader)
+        })
     }
 
     /// Who is known only to its parts is told that this server does not lead any more.
@@ -240,7 +227,8 @@ impl Leader {
         Ok(())
     }
 
-    fn follow_job(&mut self, key: &JobKey, view: &View, cx: &Context<'_>) -> Result<(), Fault> {
+    /// It is as the state says now.
+    pub fn follow_job(&mut self, key: &JobKey, view: &View, cx: &Context<'_>) -> Result<(), Fault> {
         let job = view.job(key)?;
         self.system_jobs.follow(key, job.as_deref());
         self.periodic.follow(key, job.as_deref(), view, cx)

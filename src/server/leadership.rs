@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: elections, which are raft's.
 
-use super::leader::Leader;
+use super::establish::{EstablishLeadership, Established};
 use super::reservations::ReservationChange;
 use super::{NO_LEADER, Server, UNKNOWN, unavailable};
 use model::time::Mono;
@@ -10,18 +10,31 @@ use state::fault::Fault;
 
 impl Server {
     /// This server leads and has applied all that came before.
-    pub(super) fn become_leader(&mut self, now: Mono) -> Result<(), Fault> {
+    pub(super) fn begin_to_lead(&mut self, now: Mono) -> Result<(), Fault> {
         assert!(self.pending.is_empty(), "a new leader has proposed nothing");
-        let term = self.replica.raft().term();
         self.clock.begin_to_lead(now);
+        let term = self.replica.raft().term();
         let (_, mut cx) = self.split(now);
-        let leader = Leader::new(term, &mut cx)?;
-        self.leader = Some(leader);
+        self.establishing = Some(Box::new(EstablishLeadership::new(term, &mut cx)?));
+        Ok(())
+    }
+
+    /// Its parts are built, some rows a turn.
+    pub(super) fn establish_leadership(&mut self, now: Mono) -> Result<(), Fault> {
+        let Some(establishing) = self.establishing.take() else { return Ok(()) };
+        let (_, mut cx) = self.split(now);
+        match establishing.advance(&mut cx)? {
+            Established::Leads(leader) => self.leader = Some(*leader),
+            Established::NotYet(establishing) => self.establishing = Some(establishing),
+        }
         Ok(())
     }
 
     pub(super) fn step_down_if_deposed(&mut self, now: Mono) {
-        if self.leader.as_ref().is_some_and(|leader| !self.replica.leads(leader.term)) {
+        let leads = |term| self.replica.leads(term);
+        let is_deposed = self.leader.as_ref().is_some_and(|leader| !leads(leader.term))
+            || self.establishing.as_ref().is_some_and(|establishing| !leads(establishing.term()));
+        if is_deposed {
             self.step_down(now);
         }
     }
@@ -30,6 +43,7 @@ impl Server {
     /// to be applied in this turn.
     pub(super) fn step_down(&mut self, now: Mono) {
         tracing::info!(target: "nomad", "cluster leadership lost");
+        self.establishing = None;
         let Some(leader) = self.leader.take() else { return };
         let (_, mut cx) = self.split(now);
         leader.step_down(&mut cx);

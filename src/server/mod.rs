@@ -16,6 +16,7 @@ mod deployments;
 mod dequeue;
 mod drainer;
 pub mod effects;
+mod establish;
 mod eval_deletion;
 mod evals;
 mod feature_level;
@@ -62,6 +63,7 @@ use clock::WallClock;
 use context::Context;
 use dequeue::FollowerWorkers;
 use effects::{Effect, Input};
+use establish::EstablishLeadership;
 use forwarding::Forwarding;
 use heartbeat::HeartbeatRules;
 use ids::Ids;
@@ -109,6 +111,8 @@ pub struct Config {
     pub enabled_schedulers: Vec<JobType>,
     /// While more evaluations are ready than so many for each worker, other servers' workers are given the rest.
     pub ready_per_worker: usize,
+    /// Rows of the state that a new leader reads in one turn.
+    pub rows_per_turn: usize,
     /// Versions of a job that stay listed.
     pub tracked_versions: u32,
     /// What a new region's scheduler begins with.
@@ -125,6 +129,8 @@ pub struct Server {
     handover: Option<Handover>,
     /// Leads, and has applied everything from before.
     leader: Option<Leader>,
+    /// Is about to.
+    establishing: Option<Box<EstablishLeadership>>,
     pending: PendingEntries,
     reads: Reads,
     forwarding: Forwarding,
@@ -154,6 +160,7 @@ impl Server {
             joining,
             handover: None,
             leader: None,
+            establishing: None,
             pending: PendingEntries::default(),
             reads: Reads::default(),
             forwarding: Forwarding::new(seed),
@@ -339,15 +346,15 @@ impl Server {
             self.restored = true;
             self.members_changed(now)?;
         }
-        let applied = !step.applied.is_empty();
-        let reads = step.reads;
+        let (applied, reads) = (!step.applied.is_empty(), step.reads);
         for entry in step.applied {
             self.follow_entry(entry, now)?;
         }
         self.serve_reads(reads, now);
         self.abandon_if_deposed(now);
-        if applied && self.leader.is_none() && self.replica.leads_its_term() {
-            self.become_leader(now)?;
+        let leads = self.leader.is_some() || self.establishing.is_some();
+        if applied && !leads && self.replica.leads_its_term() {
+            self.begin_to_lead(now)?;
         }
         Ok(())
     }
@@ -431,7 +438,10 @@ impl Server {
         let (leader, space_free) = (self.leader.as_ref(), self.space_free);
         // until then the outbox is tried again in moments
         let leader = leader.filter(|_| !self.outbox.is_held_up());
-        if self.replica.has_work() || leader.is_some_and(|leader| leader.has_work(space_free)) {
+        if self.replica.has_work()
+            || self.establishing.is_some()
+            || leader.is_some_and(|leader| leader.has_work(space_free))
+        {
             return Some(Mono(0));
         }
         let deadlines = [

@@ -35,13 +35,17 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Every node that is not down is expected to be heard of.
-    pub fn new(nodes: &[std::sync::Arc<Node>], index: u64, cx: &mut Context<'_>) -> Nodes {
-        let mut heartbeats = Heartbeats::new(cx.config.heartbeats, cx.ids.seed());
-        for node in nodes.iter().filter(|node| node.status != NodeStatus::Down) {
-            heartbeats.expect_after_failover(node.info.id, cx.now);
-        }
+    /// `index`: of the state that the leader begins with.
+    pub fn new(index: u64, cx: &mut Context<'_>) -> Nodes {
+        let heartbeats = Heartbeats::new(cx.config.heartbeats, cx.ids.seed());
         Nodes { heartbeats, watches: Watches::new(index) }
+    }
+
+    /// A node that is not down is expected to be heard of.
+    pub fn restore(&mut self, node: &Node, now: Mono) {
+        if node.status != NodeStatus::Down {
+            self.heartbeats.expect_after_failover(node.info.id, now);
+        }
     }
 
     pub fn follow(&mut self, node: &NodeChange, now: Mono) {

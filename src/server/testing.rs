@@ -63,6 +63,7 @@ impl Alone {
             workers: 1,
             enabled_schedulers: JobType::ALL.into(),
             ready_per_worker: 2,
+            rows_per_turn: 100,
             tracked_versions: 6,
             scheduler: SchedulerSettings::default(),
             garbage,
@@ -120,7 +121,10 @@ impl Alone {
         self.server.step_down(self.now);
         self.server.abandon_if_deposed(self.now);
         self.server.clock.set(Now { mono: self.now, wall: Some(self.wall) });
-        self.server.become_leader(self.now).unwrap();
+        self.server.begin_to_lead(self.now).unwrap();
+        while self.server.leader.is_none() {
+            self.server.establish_leadership(self.now).unwrap();
+        }
         self.server.propose_all(self.now);
     }
 

@@ -77,6 +77,7 @@ impl Server {
             self.follow(outcome, now)?;
         }
         self.abandon_if_deposed(now);
+        self.establish_leadership(now)?;
         self.settle_handover(now);
         self.with_leader(now, Leader::hand_out)?;
         if self.replica.has_peers() {

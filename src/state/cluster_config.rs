@@ -2,12 +2,11 @@
 //! Refuses to know what follows from any of it.
 
 use super::fault::Fault;
-use super::tables::{self, CreationKey, JobRow, Kind, Part, Rows};
+use super::tables::{self, CreationKey, Kind, Part, Rows};
 use super::view::{View, read_namespace, read_version};
 use model::alloc::{Allocation, ClientStatus};
 use model::eval::Evaluation;
 use model::id::JobKey;
-use model::job::JobType;
 use model::namespace::Namespace;
 use model::pool::NodePool;
 use model::scheduling::{SchedulerConfig, Scheduling};
@@ -38,19 +37,6 @@ impl View {
 }
 
 impl View {
-    /// System jobs and periodic ones, of all namespaces. Decodes no job.
-    pub fn system_and_periodic_jobs(&self) -> Result<Vec<JobKey>, Fault> {
-        let mut out = Vec::new();
-        tables::each_job(&self.rows, &[], None, |job, bytes| {
-            let periodic = |row: &JobRow| row.kinship.launched().is_some();
-            if self.job_row(bytes)?.is_some_and(|row| row.job_type == JobType::System || periodic(&row)) {
-                out.push(job.clone());
-            }
-            Ok(true)
-        })?;
-        Ok(out)
-    }
-
     /// Allocations of all jobs whose newest version has at most this priority; jobs of which nothing lives are left out.
     pub fn each_alloc_up_to_priority(
         &self,

@@ -1,13 +1,11 @@
-//! What one scan over the rows reads of every job: its header, which lists show, without decoding any group; and
-//! their open evaluations.
+//! What one scan over the rows reads of every job: its header, which lists show, without decoding any group.
 //!
 //! Refuses to know: pages and filters. Invariant: a header says what the whole job says.
 
 use super::fault::Fault;
-use super::tables::{self, CreationKey, JobRow, Kind, Part, Rows, VersionRow};
+use super::tables::{self, JobRow, Kind, Part, Rows, VersionRow};
 use super::view::View;
 use model::child_jobs::Kinship;
-use model::eval::Evaluation;
 use model::id::JobKey;
 use model::job::{JobSpec, JobType};
 use model::job_summary::JobSummary;
@@ -90,33 +88,10 @@ impl View {
         })?;
         Ok(out)
     }
-
-    /// The pending and the blocked ones, by job, then (create index, id).
-    pub fn open_evals(&self) -> Result<Vec<Evaluation>, Fault> {
-        let begin = Kind::OfJob.key(&[]);
-        let end = tables::after_prefix(&begin).unwrap_or_default();
-        let mut out = Vec::new();
-        skip_scan(&self.rows, begin, &end, |key, _| {
-            let (_, rest) = split_key(key)?;
-            let job = &key[..key.len() - rest.len()];
-            Ok(match rest.first() {
-                Some(part) if *part < Part::OpenEval as u8 => Some([job, &[Part::OpenEval as u8]].concat()),
-                Some(part) if *part == Part::OpenEval as u8 => {
-                    out.push(tables::must_get(
-                        &self.rows,
-                        &tables::eval_key(CreationKey::from_key_end(key)?),
-                    )?);
-                    Some([key, &[0]].concat())
-                }
-                _ => tables::after_prefix(job),
-            })
-        })?;
-        Ok(out)
-    }
 }
 
 /// The job of a key of `Kind::OfJob`, and what follows it.
-fn split_key(key: &[u8]) -> Result<(JobKey, &[u8]), Fault> {
+pub(super) fn split_key(key: &[u8]) -> Result<(JobKey, &[u8]), Fault> {
     let damaged = || Fault::corrupt("a job's key is damaged");
     tables::split_job(key.get(1..).unwrap_or_default()).ok_or_else(damaged)
 }
@@ -166,7 +141,7 @@ fn after_job(job: &[u8]) -> Option<Vec<u8>> {
 
 /// Calls `visit` with the first row at or above `target` and below `end`, then with the first one at or above the key that it
 /// gave, until it gives none.
-fn skip_scan(
+pub(super) fn skip_scan(
     rows: &impl Rows,
     mut target: Vec<u8>,
     end: &[u8],
@@ -200,7 +175,6 @@ fn skip_scan(
 mod tests {
     use super::*;
     use crate::samples::*;
-    use model::eval::EvalStatus;
     use wire::command::Command;
 
     #[test]
@@ -252,26 +226,5 @@ mod tests {
             }
         }
         assert_eq!(view.job_headers(None, "", None, 100).expect("reads").len(), 4);
-    }
-
-    #[test]
-    fn every_open_evaluation_is_found_once() {
-        let mut region = Region::default();
-        let mut expected = vec![];
-        for (n, status) in
-            [EvalStatus::Pending, EvalStatus::Complete, EvalStatus::Blocked].into_iter().enumerate()
-        {
-            for job in ["b", "a", "with\0zero", "c"] {
-                let number = expected.len() as u128 * 3 + n as u128 + 1;
-                let evals = vec![Evaluation { status, ..eval(number, job) }];
-                region.run(&Command::UpdateEvals { evals, at: AT });
-                expected.push((key(job), region.view().index(), status));
-            }
-        }
-        expected.retain(|(_, _, status)| *status != EvalStatus::Complete);
-        expected.sort_by_key(|(job, index, _)| (job.clone(), *index));
-        let open = region.view().open_evals().expect("reads");
-        let found: Vec<_> = open.into_iter().map(|e| (e.job, e.create_index, e.status)).collect();
-        assert_eq!(found, expected);
     }
 }

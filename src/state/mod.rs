@@ -30,6 +30,7 @@ pub mod store;
 pub mod tables;
 pub mod view;
 pub mod wal;
+pub mod walks;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;

@@ -364,16 +364,6 @@ impl View {
         Ok(read_node(&self.rows, id)?.map(Arc::new))
     }
 
-    /// All, ordered by id.
-    pub fn nodes(&self) -> Result<Vec<Arc<Node>>, Fault> {
-        let ids = tables::keys(&self.rows, &Kind::Node.key(&[]))?;
-        let read = |key: &Vec<u8>| {
-            let node = self.node(NodeId(tables::id_at_end(key)?))?;
-            node.ok_or_else(|| Fault::corrupt("a node has no description"))
-        };
-        ids.iter().map(read).collect()
-    }
-
     /// Ids that begin with these hex digits (dashes are skipped), ordered.
     pub fn node_ids(&self, prefix: &str, limit: usize) -> Result<Vec<NodeId>, Fault> {
         Ok(self.ids(Kind::Node, prefix, limit)?.into_iter().map(NodeId).collect())

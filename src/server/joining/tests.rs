@@ -30,6 +30,7 @@ fn server(id: u64, expect: u32) -> Server {
         workers: 1,
         enabled_schedulers: JobType::ALL.into(),
         ready_per_worker: 2,
+        rows_per_turn: 100,
         tracked_versions: 6,
         scheduler: SchedulerSettings::default(),
         garbage: Default::default(),

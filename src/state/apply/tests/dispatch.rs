@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::check;
+use crate::walks::Walk;
 use model::dispatch::{DispatchRequest, Parameterized, PayloadRule};
 use model::eval::Evaluation;
 use model::garbage::{Cutoffs, Garbage};
@@ -266,7 +267,10 @@ fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
     assert!(!evaluated, "it waits for its time");
     assert_eq!(region.view().launched(&key(&child)).expect("reads"), Some(AT));
     assert_eq!(region.job(&child).status, JobStatus::Running);
-    assert_eq!(region.view().system_and_periodic_jobs().expect("reads"), [key(&child)]);
+    assert_eq!(
+        region.view().walk_system_and_periodic_jobs(&mut Walk::default(), 10).expect("reads"),
+        [key(&child)]
+    );
     let launch = wire::command::LaunchJobCommand {
         job: key(&child),
         moment: AT + Span::minutes(1),
