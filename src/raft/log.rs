@@ -4,7 +4,7 @@
 use super::members::Members;
 use super::record::{Damaged, decode_entry, decode_hard_state};
 use super::snapshot::Snapshot;
-use raft_engine::eraftpb::{Entry, HardState, Snapshot as EngineSnapshot};
+use raft_engine::eraftpb::{Entry, EntryType, HardState, Snapshot as EngineSnapshot};
 use raft_engine::{Error, GetEntriesContext, RaftState, Storage, StorageError};
 use std::collections::VecDeque;
 
@@ -102,6 +102,12 @@ impl Log {
 
     pub fn hard_state(&self) -> &HardState {
         &self.hard_state
+    }
+
+    /// The index of the last change of members that is in memory; 0 if none is.
+    pub fn last_change(&self) -> u64 {
+        let mut newest = self.entries.iter().rev();
+        newest.find(|entry| entry.entry_type != EntryType::EntryNormal).map_or(0, |entry| entry.index)
     }
 
     pub fn applied(&self) -> &Snapshot {

@@ -115,6 +115,19 @@ impl Node {
         &self.members
     }
 
+    /// The disks of a majority of the voters say that everything up to `index` is committed: of a change of members there, no
+    /// restart makes them forget. Only a leader knows.
+    pub fn is_known_by_majority(&self, index: u64) -> bool {
+        let own = self.id();
+        let knows = |id: &u64| match self.raw.raft.prs().get(*id) {
+            _ if *id == own => self.written.commit >= index,
+            Some(progress) => progress.committed_index >= index,
+            None => false,
+        };
+        let voters = &self.members.voters;
+        self.is_leader() && voters.iter().filter(|id| knows(id)).count() > voters.len() / 2
+    }
+
     /// Appends a change of membership that carries `context`; its index.
     pub fn propose_change(&mut self, change: Change, context: Vec<u8>) -> Result<u64, ChangeRefused> {
         self.assert_no_step_is_out();

@@ -58,8 +58,10 @@ pub struct Node {
     members: Members,
     /// The last index that was released.
     delivered: u64,
-    /// As it is on the disk, where a commit index alone is not written.
+    /// As it is on the disk, where a commit index alone is not written, unless it commits a change of members.
     written: HardState,
+    /// The index of the last change of members that came into the log.
+    last_change: u64,
     step_is_out: bool,
 }
 
@@ -157,6 +159,7 @@ impl Node {
         let applied = saved.applied;
         let log = Log::restore(saved)?;
         let (members, written) = (log.applied().members.clone(), log.hard_state().clone());
+        let last_change = log.last_change();
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let raw = RawNode::new(&engine_config(config.id, applied), log, &logger);
         let mut timeouts = Timeouts::new(config.seed, config.id);
@@ -169,6 +172,7 @@ impl Node {
             members,
             delivered: applied,
             written,
+            last_change,
             step_is_out: false,
         };
         node.settle();
@@ -320,7 +324,8 @@ impl Node {
     }
 
     pub fn has_work(&self) -> bool {
-        self.raw.has_ready() || self.reads.has_answers() || self.may_ask()
+        let commits_change = self.commits_change(self.raw.store().hard_state().commit);
+        self.raw.has_ready() || commits_change || self.reads.has_answers() || self.may_ask()
     }
 
     pub fn step(&mut self) -> Option<Step> {
@@ -360,18 +365,24 @@ impl Node {
         }
     }
 
-    /// A change of membership is only on a disk beside the news that the one before is committed: or a replica that restarts
-    /// with members two changes old could win an election that another wins, too.
+    /// A commit index alone is not written, but for one that commits a change of members: who has applied the removal of a dead member
+    /// is not to need its vote again after a restart; and a replica that restarts with members two changes old could win an
+    /// election that another wins, too.
     fn hard_state_to_write(&mut self, ready: &raft_engine::Ready) -> Option<HardState> {
-        let changes_members = ready.entries().iter().any(|e| e.entry_type != EntryType::EntryNormal);
+        let mut changes = ready.entries().iter().filter(|e| e.entry_type != EntryType::EntryNormal);
+        self.last_change = changes.next_back().map_or(self.last_change, |change| change.index);
         let known = ready.hs().unwrap_or_else(|| self.raw.store().hard_state());
         let is_news = ready.hs().is_some() && ready.must_sync();
-        let is_needed_by_a_change = changes_members && *known != self.written;
-        if is_news || is_needed_by_a_change {
+        if is_news || self.commits_change(known.commit) {
             self.written = known.clone();
             return Some(self.written.clone());
         }
         None
+    }
+
+    /// With that commit index a change of members is committed, and the disk does not say so.
+    fn commits_change(&self, commit: u64) -> bool {
+        self.written.commit < self.last_change && self.last_change <= commit
     }
 
     /// The batch of `step` is durable.

@@ -162,7 +162,7 @@ impl Leader {
             OnApply::Drained => self.drainer.settle(),
             OnApply::Collected => self.collector.settle(cx.now),
             OnApply::DeploymentStepped { deployment } => self.deployments.settle(deployment),
-            OnApply::Nothing => {}
+            OnApply::ServerRemoved { .. } | OnApply::Nothing => {}
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use super::joining::say;
 use super::pending::OnApply;
-use super::{NO_LEADER, Server, unavailable};
+use super::{NO_LEADER, Server, UNKNOWN, unavailable};
 use model::member::{MAX_SERVER_ID, ServerInfo, Suffrage};
 use model::time::{Mono, Span};
 use raft::{Change, ChangeRefused};
@@ -30,6 +30,13 @@ pub struct Membership {
     next: Option<Mono>,
     /// The entry that raises the region's feature level, if this leader has proposed one.
     pub raised_at: Option<u64>,
+}
+
+/// A server is removed, and a user waits for the answer.
+pub struct Removal {
+    token: u64,
+    /// Where its entry is.
+    index: u64,
 }
 
 /// Leadership is being transferred for a user.
@@ -167,12 +174,12 @@ impl Server {
         let result = match self.members.get(id) {
             None => Err(Refusal::new(RefusalKind::NotFound, format!("no server of the region has ID {id}"))),
             Some(member) if member.suffrage == Suffrage::Removed => {
-                Ok(WriteReply::Written { index: member.modify_index })
+                return self.removals.push(Removal { token, index: member.modify_index });
             }
             Some(_) if id == self.id() => Err(self.hand_over_before_removal()),
             Some(_) => {
                 let (change, listed) = (Change::Remove(id), MemberChange::Remove { id });
-                match self.propose_change(change, listed, OnApply::Reply { token }) {
+                match self.propose_change(change, listed, OnApply::ServerRemoved { token }) {
                     Ok(()) => return,
                     Err(refused) => Err(not_changed(&refused)),
                 }
@@ -180,6 +187,35 @@ impl Server {
         };
         let (_, mut cx) = self.split(now);
         cx.reply(token, result);
+    }
+
+    /// The entry is applied. It is done; but while most disks do not know that it is committed, servers that lose their power and
+    /// another one's disk would wait for the vote of the one that was removed.
+    pub(super) fn server_removed(&mut self, token: u64, result: Result<WriteReply, Refusal>, now: Mono) {
+        match result {
+            Ok(done) => self.removals.push(Removal { token, index: done.index() }),
+            Err(_) => {
+                let (_, mut cx) = self.split(now);
+                cx.reply(token, result);
+            }
+        }
+    }
+
+    /// Who removed a server is told once a majority knows it for good. Whether it does, a server that leads no more cannot say.
+    pub(super) fn settle_removals(&mut self, now: Mono) {
+        let raft = self.replica.raft();
+        let leads = raft.is_leader();
+        let is_settled = |removal: &Removal| !leads || raft.is_known_by_majority(removal.index);
+        let (settled, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.removals).into_iter().partition(is_settled);
+        self.removals = open;
+        let (_, mut cx) = self.split(now);
+        for Removal { token, index } in settled {
+            cx.reply(
+                token,
+                if leads { Ok(WriteReply::Written { index }) } else { Err(unavailable(UNKNOWN)) },
+            );
+        }
     }
 
     /// A leader does not remove itself: the next one may.

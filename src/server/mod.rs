@@ -70,7 +70,7 @@ use ids::Ids;
 use joining::Joining;
 use leader::Leader;
 use members::MemberList;
-use membership::Handover;
+use membership::{Handover, Removal};
 use metrics::Metrics;
 use model::cron::Zones;
 use model::garbage::GarbageRules;
@@ -127,6 +127,7 @@ pub struct Server {
     members: MemberList,
     joining: Joining,
     handover: Option<Handover>,
+    removals: Vec<Removal>,
     /// Leads, and has applied everything from before.
     leader: Option<Leader>,
     /// Is about to.
@@ -159,6 +160,7 @@ impl Server {
             members: MemberList::default(),
             joining,
             handover: None,
+            removals: vec![],
             leader: None,
             establishing: None,
             pending: PendingEntries::default(),
@@ -270,7 +272,7 @@ impl Server {
                 "the servers' disk is full: nothing is written until there is room again; reads go on";
             return Some(Refusal::new(RefusalKind::Unavailable, message));
         }
-        let under_way = self.pending.len() + self.outbox.proposals();
+        let under_way = self.pending.len() + self.outbox.proposals() + self.removals.len();
         (under_way >= MAX_PENDING)
             .then(|| Refusal::new(RefusalKind::Busy, "too many writes are under way: try again shortly"))
     }
@@ -406,6 +408,10 @@ impl Server {
         result: Result<WriteReply, Refusal>,
         now: Mono,
     ) -> Result<(), Fault> {
+        if let OnApply::ServerRemoved { token } = then {
+            self.server_removed(token, result, now);
+            return Ok(());
+        }
         let (leader, mut cx) = self.split(now);
         if let Some(leader) = leader {
             return leader.entry_applied(then, result, &mut cx);

@@ -46,6 +46,10 @@ pub enum OnApply {
         /// Nothing new may be placed there any more.
         closed: Option<NodeId>,
     },
+    /// A server was removed for a user, who hears of it once no restart takes that back.
+    ServerRemoved {
+        token: u64,
+    },
     NodeAlive {
         asker: Asker,
         node: NodeId,
@@ -92,6 +96,7 @@ impl OnApply {
     pub fn waiting(&self) -> Option<Waiting> {
         match self {
             OnApply::Reply { token }
+            | OnApply::ServerRemoved { token }
             | OnApply::Evaluated { token, .. }
             | OnApply::NodeChanged { token, .. }
             | OnApply::EvalsDeleted { token, .. } => Some(Waiting::User(*token)),

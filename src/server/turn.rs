@@ -79,6 +79,7 @@ impl Server {
         self.abandon_if_deposed(now);
         self.establish_leadership(now)?;
         self.settle_handover(now);
+        self.settle_removals(now);
         self.with_leader(now, Leader::hand_out)?;
         if self.replica.has_peers() {
             self.work_for_leader(now);

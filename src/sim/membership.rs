@@ -55,6 +55,11 @@ pub fn is_removed(world: &World, id: u64) -> bool {
     suffrage(world, id) == Some(Suffrage::Removed)
 }
 
+/// What an operator asked for last was answered as done. Before that, a server that was removed still counts.
+pub fn is_acknowledged(world: &World) -> bool {
+    world.clients.operations.contains(&200)
+}
+
 /// An empty disk takes the place of this server's. The id of who was there.
 pub fn replace(world: &mut World, at: ServerAt) -> u64 {
     let old = world.regions[at].id();
@@ -93,7 +98,9 @@ fn ask_until(world: &mut World, (method, path, query): (Method, &str, &str), don
 
 fn remove(world: &mut World, id: u64) {
     let query = format!("id={id}");
-    ask_until(world, (Method::Delete, "/v1/operator/raft/peer", &query), |world| is_removed(world, id));
+    world.clients.operations.clear();
+    ask_until(world, (Method::Delete, "/v1/operator/raft/peer", &query), is_acknowledged);
+    assert!(is_removed(world, id), "so it was said");
 }
 
 /// Who leads in the newest term: one that is paused may not know of it.

@@ -5,7 +5,7 @@
 use crate::response::Response;
 use crate::shape::operator::{AutopilotShape, RaftShape, TransferShape};
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder};
-use model::member::ServerMember;
+use model::member::{ServerMember, Suffrage};
 use wire::request::{WriteReply, WriteRequest};
 
 pub fn raft_configuration(call: &Call<'_>) -> Result<RouteOutcome, Response> {
@@ -42,13 +42,29 @@ fn named_server(call: &Call<'_>) -> Result<Option<u64>, Response> {
     }
 }
 
+/// Whoever asks again, because an answer was lost, is told the same of a server that is removed already.
 pub fn remove_server(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    let Some(id) = named_server(call)? else {
+    let named = match removed_server(call)? {
+        Some(id) => Some(id),
+        None => named_server(call)?,
+    };
+    let Some(id) = named else {
         let why = "Must specify either ?id with the server's ID or ?address with IP:port of peer to remove";
         return Err(Response::text(400, why));
     };
     let answer = WriteResponder { kind: WriteKind::Written, pretty: call.query.pretty };
     Ok(RouteOutcome::Write(WriteRequest::RemoveServer { id }, answer))
+}
+
+/// The server that is named by its id, if it is removed.
+fn removed_server(call: &Call<'_>) -> Result<Option<u64>, Response> {
+    let Some(id) = call.query.text("id").filter(|_| call.query.text("address").is_none()) else {
+        return Ok(None);
+    };
+    let members = call.view()?.members()?;
+    let is_named =
+        |member: &&ServerMember| member.suffrage == Suffrage::Removed && member.id.to_string() == id;
+    Ok(members.iter().find(is_named).map(|member| member.id))
 }
 
 /// To the server that is named, or to whichever is fit.

@@ -6,6 +6,8 @@ use crate::metrics::{CpuMetrics, PrefixFilter};
 use crate::monitor::{MonitorLevel, MonitorRequest};
 use model::job::JobSpec;
 use state::apply::ApplyResult as Applied;
+use state::samples::server_info;
+use wire::command::MemberChange;
 use wire::metrics::MetricsSnapshot;
 use wire::resource_usage::{AllocResourceUsage, CgroupUsage, ResourceUsage, TaskResourceUsage};
 
@@ -420,7 +422,9 @@ fn every_server_of_the_region_is_listed() {
 
 #[test]
 fn servers_are_removed_and_lead_by_id_or_address() {
-    let world = of_three();
+    let mut world = of_three();
+    world.region.change_member(MemberChange::Add { id: 4, info: server_info("gone") });
+    world.region.change_member(MemberChange::Remove { id: 4 });
     let asked = |method, target: &str| match world.step(&request(method, target, ""), WaitState::default()) {
         RouteOutcome::Write(request, _) => Ok(request),
         RouteOutcome::Respond(response) => Err((response.status, text(&response).to_string())),
@@ -429,6 +433,7 @@ fn servers_are_removed_and_lead_by_id_or_address() {
     let peer = |query: &str| asked(Method::Delete, &format!("/v1/operator/raft/peer{query}"));
     assert_eq!(peer("?id=8"), Ok(WriteRequest::RemoveServer { id: 8 }));
     assert_eq!(peer("?address=10.0.0.3:4647"), Ok(WriteRequest::RemoveServer { id: 9 }));
+    assert_eq!(peer("?id=4"), Ok(WriteRequest::RemoveServer { id: 4 }), "who asks again is told the same");
     for (query, status, says) in [
         ("", 400, "Must specify either ?id"),
         ("?id=8&address=10.0.0.2:4647", 400, "Must specify only one"),

@@ -199,25 +199,81 @@ fn an_applied_change_is_not_told_again_after_a_crash() {
 /// Or a replica that restarts with members two changes old could win an election that another wins, too.
 #[test]
 fn a_change_is_written_with_the_commit_of_the_one_before() {
-    let mut cluster = Cluster::new(10, &[1, 2, 3]);
+    let mut cluster = Cluster::new(10, &[1, 2, 3, 4, 5]);
     let leader = cluster.elect();
     cluster.settle();
-    let first = change(&mut cluster, Change::AddLearner(4)).unwrap();
-    cluster.until("the change is applied by the voters", 20, |c| {
-        (1..=3).all(|id| c.replicas[&id].state.applied >= first)
+    let others: Vec<u64> = (1..=5).filter(|id| *id != leader).collect();
+    let (late, dead) = (others[0], others[1]);
+    cluster.isolate(late);
+    cluster.crash(dead);
+    let first = change(&mut cluster, Change::AddLearner(6)).unwrap();
+    cluster.until("the change is applied by three", 20, |c| {
+        others[2..].iter().chain([&leader]).all(|id| c.replicas[id].state.applied >= first)
     });
-    let stored = |c: &Cluster, id| {
-        let bytes = c.replicas[&id].disk.hard_state.clone().unwrap();
-        crate::record::decode_hard_state(&bytes).unwrap().commit
-    };
-    let followers: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
-    assert!(followers.iter().all(|id| stored(&cluster, *id) < first), "a commit alone is not written");
-    let second = change(&mut cluster, Change::AddLearner(5)).unwrap();
-    cluster.step();
-    for id in followers {
-        assert!(cluster.replicas[&id].disk.entries.contains_key(&second));
-        assert!(stored(&cluster, id) >= first);
+    others[2..].iter().for_each(|id| cluster.isolate(*id));
+    let second = change(&mut cluster, Change::AddLearner(7)).unwrap();
+    cluster.cut.retain(|(from, to)| ![*from, *to].contains(&late));
+    cluster.until("the late one has both", 20, |c| c.replicas[&late].disk.entries.contains_key(&second));
+    let known = stored_commit(&cluster, late);
+    assert!((first..second).contains(&known), "{first} {known} {second}");
+}
+
+fn stored_commit(cluster: &Cluster, id: u64) -> u64 {
+    let bytes = cluster.replicas[&id].disk.hard_state.clone().unwrap();
+    crate::record::decode_hard_state(&bytes).unwrap().commit
+}
+
+/// Or two of three that lose their power, and the third its disk, would wait for the vote of the one that was removed.
+#[test]
+fn a_removal_is_known_for_good_before_a_majority_says_so() {
+    for (seed, restarts) in [(11, false), (12, true)] {
+        let mut cluster = Cluster::new(seed, &[1, 2, 3, 4]);
+        let leader = cluster.elect();
+        cluster.settle();
+        let dead = leader % 4 + 1;
+        let left: Vec<u64> = (1..=4).filter(|id| *id != dead).collect();
+        cluster.crash(dead);
+        let before = cluster.replicas[&leader].state.clone();
+        let removal = change(&mut cluster, Change::Remove(dead)).unwrap();
+        assert!(!cluster.node(leader).is_known_by_majority(removal));
+        if restarts {
+            cluster.cut.extend(left.iter().map(|id| (*id, leader)));
+            cluster.until("all have the entry", 20, |c| {
+                left.iter().all(|id| c.replicas[id].disk.entries.contains_key(&removal))
+            });
+            left.iter().for_each(|id| cluster.crash(*id));
+            cluster.cut.clear();
+            left.iter().for_each(|id| cluster.start(*id));
+        }
+        cluster.until("a majority knows it", 300, |c| {
+            let leader = c.leader();
+            leader.is_some_and(|id| c.node(id).is_known_by_majority(removal))
+        });
+        let lost = cluster.leader().unwrap();
+        let left: Vec<u64> = left.into_iter().filter(|id| *id != lost).collect();
+        let knowing = left.iter().filter(|id| stored_commit(&cluster, **id) >= removal).count();
+        assert!(stored_commit(&cluster, lost) >= removal && knowing >= 1, "two of three disks");
+        cluster.crash(lost);
+        for id in &left {
+            // what it applied was not written
+            cluster.crash(*id);
+            cluster.replicas.get_mut(id).unwrap().disk.state = before.clone();
+            cluster.start(*id);
+        }
+        cluster.until("one of the two leads", 300, |c| c.leader().is_some());
     }
+}
+
+#[test]
+fn a_lone_voter_writes_that_a_member_is_removed() {
+    let mut cluster = Cluster::new(13, &[1]);
+    cluster.turns(1);
+    change(&mut cluster, Change::AddLearner(2)).unwrap();
+    cluster.turns(1);
+    let removal = change(&mut cluster, Change::Remove(2)).unwrap();
+    cluster.turns(1);
+    assert!(cluster.node(1).is_known_by_majority(removal));
+    assert!(stored_commit(&cluster, 1) >= removal);
 }
 
 #[test]
