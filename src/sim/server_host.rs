@@ -190,14 +190,13 @@ impl ServerHost {
     fn config(&self) -> Config {
         let (workers, ready_per_worker) =
             if self.varies { worlds::workers(self.seed, self.lives) } else { (2, 0) };
-        let rows_per_turn = if self.varies { worlds::rows_per_turn(self.seed, self.lives) } else { 500 };
         Config {
             bootstrap_expect: self.expect,
             info: self.info(),
             heartbeats: HeartbeatRules::default(),
             workers,
             ready_per_worker,
-            rows_per_turn,
+            rows_per_turn: 500,
             enabled_schedulers: self.enabled_schedulers.clone(),
             tracked_versions: 3,
             scheduler: super::preemption::settings(self.seed),

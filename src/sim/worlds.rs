@@ -101,11 +101,6 @@ pub fn workers(seed: u64, life: u64) -> (usize, usize) {
     (1 + draws.below(3) as usize, draws.below(3) as usize)
 }
 
-/// How many rows of the state it reads in a turn when it becomes leader.
-pub fn rows_per_turn(seed: u64, life: u64) -> usize {
-    1 + Stream::new(seed.wrapping_add(life), 116).below(40) as usize
-}
-
 impl World {
     /// Before anything has started.
     pub fn vary(&mut self, seed: u64) {
