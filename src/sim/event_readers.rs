@@ -254,7 +254,7 @@ impl World {
     }
 }
 
-/// Of a line, without reading the rest of it.
+/// A line's index, without reading the rest of it.
 fn index_of(line: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(line).ok()?.strip_prefix("{\"Index\":")?;
     text.split(',').next()?.parse().ok()

@@ -38,7 +38,7 @@ impl JobShapes {
         self.draws.below(n) == 0
     }
 
-    /// Of a job that has one group with its main task.
+    /// `spec`: of one group with its main task.
     pub fn shape(&mut self, spec: &mut JobSpec) {
         let job_type = spec.job_type;
         if self.one_in(4) {
