@@ -85,6 +85,7 @@ fn all_phases(world: &mut World) -> Result<(), String> {
     world.check_dispatched()?;
     world.check_settled()?;
     world.check_agreed()?;
+    world.check_replaced()?;
     world.check_events_read()
 }
 

@@ -152,6 +152,7 @@ impl World {
             self.regions[at].varies = true;
         }
         self.changes = draws;
+        self.plan_lost_disks(seed);
         self.after(Span::minutes(1), Event::ChangeANode);
     }
 
