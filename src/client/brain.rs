@@ -92,8 +92,7 @@ impl Client {
         now: Now,
     ) -> Client {
         let mut random = Stream::new(seed, 0);
-        let seen = recovered.iter().map(|l| l.record.assignment.alloc_modify_index).max().unwrap_or(0);
-        let servers = Servers::new(config.servers.clone(), seen, &mut random);
+        let servers = Servers::new(config.servers.clone(), store.shown(), &mut random);
         let allocs =
             recovered.into_iter().map(|l| (l.record.assignment.id, AllocRunner::restore(l, now))).collect();
         let dynamic_meta = store.dynamic_meta().clone();
@@ -184,7 +183,7 @@ impl Client {
     }
 
     pub fn status(&self) -> ClientStatusReport {
-        let mut troubles: Vec<String> = self.servers.trouble().map(str::to_string).into_iter().collect();
+        let mut troubles: Vec<String> = self.servers.troubles().collect();
         if let Keeper::Down { why } = &self.keeper {
             troubles.push(format!("no keeper, so no task can start or stop: {why}"));
         }

@@ -3,16 +3,20 @@
 //!
 //! Refuses to know: what an allocation is made of.
 
+mod followed;
 mod retry;
 
 use super::config::Config;
 use super::effects::{Effect, PendingEffects};
+use followed::{FollowedState, Seen};
 use model::deployment::Verdict;
 use model::id::AllocId;
+use model::member::Generation;
 use model::node::NodeInfo;
 use model::random::Stream;
 use model::time::{Mono, Span};
 use retry::heartbeat_retry;
+use state::client_store::ShownState;
 use std::collections::BTreeMap;
 use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
@@ -23,8 +27,6 @@ const REQUEST_TIMEOUT: Span = Span::seconds(5);
 const WATCH_TIMEOUT: Span = Span(WATCH_HOLD.0 + REQUEST_TIMEOUT.0);
 /// For this long after a first failure a request is repeated quickly: an election takes about that time.
 const FAST_RETRY_WINDOW: Span = Span::seconds(5);
-/// How long servers that know less than they did before are asked again.
-const STALE_SERVER_TIMEOUT: Span = Span::minutes(1);
 /// What the servers give a node beyond its TTL (server.md 6).
 const HEARTBEAT_GRACE: Span = Span::seconds(10);
 
@@ -59,7 +61,10 @@ struct Slot {
 /// What an answer means for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerUpdate {
-    Wanted(AllocSet),
+    Wanted {
+        set: AllocSet,
+        is_other_generation: bool,
+    },
     Fetched(Vec<Assignment>),
     /// Whether the report in flight was acknowledged.
     Reported(bool),
@@ -83,22 +88,14 @@ pub struct Servers {
     outdated: bool,
     ttl: Span,
     last_ok: Option<Mono>,
-    /// The watch asks for what is newer.
-    since: u64,
-    /// The newest index that the servers have shown.
-    seen: u64,
-    /// When they first showed an older one.
-    doubted: Option<Mono>,
-    /// The newest index of the state that is known from any answer: reports that were applied later are others than those that
-    /// this node has heard of.
-    shown: u64,
+    followed: FollowedState,
     need: BTreeMap<AllocId, u64>,
     trouble: Option<String>,
 }
 
 impl Servers {
-    /// `seen`: the newest index of the servers that this node has stored.
-    pub fn new(list: Vec<u64>, seen: u64, random: &mut Stream) -> Servers {
+    /// `shown`: the newest state of the servers that this node has stored.
+    pub fn new(list: Vec<u64>, shown: ShownState, random: &mut Stream) -> Servers {
         Servers {
             list,
             at: 0,
@@ -111,10 +108,7 @@ impl Servers {
             outdated: false,
             ttl: Span::ZERO,
             last_ok: None,
-            since: 0,
-            seen,
-            doubted: None,
-            shown: seen,
+            followed: FollowedState::new(shown),
             need: BTreeMap::new(),
             trouble: None,
         }
@@ -136,8 +130,13 @@ impl Servers {
         self.ttl
     }
 
-    pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    pub fn troubles(&self) -> impl Iterator<Item = String> {
+        self.trouble.clone().into_iter().chain(self.followed.trouble())
+    }
+
+    /// The newest state that a watch has brought.
+    pub fn shown(&self) -> ShownState {
+        self.followed.shown
     }
 
     /// The first description registers the node; a different one later does so again after a while.
@@ -188,7 +187,7 @@ impl Servers {
                 self.slots[kind as usize].due = due;
             }
             NodeReply::StaleReport { index } if kind == RequestKind::Report => {
-                self.shown = self.shown.max(index);
+                self.followed.newest = self.followed.newest.max(index);
                 self.retry_report(now, random);
             }
             reply => {
@@ -228,8 +227,8 @@ impl Servers {
                 self.heartbeat_acknowledged(ttl, now);
                 server_updates.push(ServerUpdate::Reconnected);
             }
-            (RequestKind::Watch, NodeReply::Allocs(set)) => {
-                server_updates.extend(self.apply_watch_reply(set, now, random))
+            (RequestKind::Watch, NodeReply::Watched { generation, set }) => {
+                server_updates.extend(self.apply_watch_reply(generation, set, now, random))
             }
             (RequestKind::Fetch, NodeReply::Fetched { assignments }) => {
                 for a in &assignments {
@@ -240,7 +239,7 @@ impl Servers {
                 server_updates.push(ServerUpdate::Fetched(assignments));
             }
             (RequestKind::Report, NodeReply::Reported { index }) => {
-                self.shown = self.shown.max(index);
+                self.followed.newest = self.followed.newest.max(index);
                 self.slots[RequestKind::Report as usize].due = now;
                 server_updates.push(ServerUpdate::Reported(true));
             }
@@ -251,24 +250,30 @@ impl Servers {
         }
     }
 
-    /// What a watch brought, unless it comes from servers that know less than this node has seen: a deposed leader may
-    /// still answer, and following it would stop what was placed since. Only after `STALE_SERVER_TIMEOUT` are they believed.
-    fn apply_watch_reply(&mut self, set: AllocSet, now: Mono, random: &mut Stream) -> Option<ServerUpdate> {
-        let slot = &mut self.slots[RequestKind::Watch as usize];
-        if set.index < self.seen {
-            let doubted = *self.doubted.get_or_insert(now);
-            self.since = 0;
-            if now.since(doubted) < STALE_SERVER_TIMEOUT {
-                slot.due = now.after(random.span_between(Span::seconds(2), Span::seconds(4)));
-                return None;
-            }
+    /// What a watch brought, unless it comes from a server that knows less than this node has seen: following it would stop what
+    /// was placed since.
+    fn apply_watch_reply(
+        &mut self,
+        generation: Generation,
+        set: AllocSet,
+        now: Mono,
+        random: &mut Stream,
+    ) -> Option<ServerUpdate> {
+        let seen = self.followed.see(generation, set.index);
+        if seen == Seen::Older {
+            self.switch_server();
         }
-        let nothing_new = set.index == self.since;
-        slot.due = if nothing_new { now.after(Span::seconds(1)) } else { now };
-        self.doubted = None;
-        (self.since, self.seen) = (set.index, set.index);
-        self.shown = self.shown.max(set.index);
-        Some(ServerUpdate::Wanted(set))
+        self.slots[RequestKind::Watch as usize].due = match seen {
+            Seen::Older => now.after(random.span_between(Span::seconds(2), Span::seconds(4))),
+            Seen::Followed { nothing_new: true } => now.after(Span::seconds(1)),
+            Seen::Followed { nothing_new: false } | Seen::OtherGeneration => now,
+        };
+        let is_other_generation = seen == Seen::OtherGeneration;
+        if is_other_generation {
+            // what was asked of the other state is no answer any more
+            self.slots[RequestKind::Fetch as usize].in_flight = None;
+        }
+        (seen != Seen::Older).then_some(ServerUpdate::Wanted { set, is_other_generation })
     }
 
     /// True if the servers have not heard from this node for so long that they may have marked it as down.
@@ -276,8 +281,9 @@ impl Servers {
         let silent = self.last_ok.is_some_and(|at| now.since(at) > self.ttl + HEARTBEAT_GRACE);
         let fresh = !self.registered;
         if fresh {
-            // They may have been restored since: everything is asked for.
-            self.since = 0;
+            // They may have been restored since: everything is asked for, and nobody holds an earlier watch.
+            self.followed.since = 0;
+            self.slots[RequestKind::Watch as usize].in_flight = None;
         }
         self.ttl = ttl.max(Span::seconds(1));
         self.last_ok = Some(now);
@@ -319,7 +325,7 @@ impl Servers {
     ) -> usize {
         loop {
             let count = updates.len();
-            let request = NodeRequest::report(config.node, config.secret, self.shown, &updates);
+            let request = NodeRequest::report(config.node, config.secret, self.followed.newest, &updates);
             let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
             if bytes.len() <= frame::MAX_FRAME_BYTES || count <= 1 {
                 self.send_encoded(RequestKind::Report, bytes, now, effects);
@@ -370,12 +376,9 @@ impl Servers {
             return server_updates;
         }
         if self.may_send(RequestKind::Watch, now) {
-            self.send(
-                RequestKind::Watch,
-                NodeRequest::Watch { node, secret, since: self.since },
-                now,
-                effects,
-            );
+            let (generation, since) = (self.followed.shown.generation, self.followed.since);
+            let request = NodeRequest::WatchFrom { node, secret, generation, since };
+            self.send(RequestKind::Watch, request, now, effects);
         }
         if self.may_send(RequestKind::Fetch, now) && !self.need.is_empty() {
             let allocs = self.need.keys().copied().take(MAX_ASSIGNMENTS).collect();

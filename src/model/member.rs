@@ -76,7 +76,20 @@ pub struct Founding {
     pub scheduler: SchedulerSettings,
 }
 
+/// The history that an index of the state counts in. Within one, the higher index is the newer state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generation {
+    pub region_id: Uuid,
+    /// How often an operator has put an older state of the region in the place of the newer one.
+    pub restores: u64,
+}
+
 impl Founding {
+    /// The region's first one.
+    pub fn generation(&self) -> Generation {
+        Generation { region_id: self.region_id, restores: 0 }
+    }
+
     pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
         self.servers.iter().map(|(id, _)| *id)
     }

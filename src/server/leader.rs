@@ -57,7 +57,7 @@ impl Leader {
             evals: Evals::new(&view, cx)?,
             remote_workers: RemoteWorkers::default(),
             plans: Plans::default(),
-            nodes: Nodes::new(&nodes, view.index(), cx),
+            nodes: Nodes::new(&nodes, &view, cx)?,
             system_jobs: SystemJobs::default(),
             deployments: DeploymentWatcher::new(&view)?,
             drainer: Drainer::default(),
@@ -131,7 +131,12 @@ impl Leader {
             }
             NodeRequest::Watch { node, secret, since } => {
                 if authentic(asker, node, secret, &view, cx)?.is_some() {
-                    self.nodes.watch(asker, since, cx.now);
+                    self.nodes.watch(asker, since, None, cx.now);
+                }
+            }
+            NodeRequest::WatchFrom { node, secret, generation, since } => {
+                if authentic(asker, node, secret, &view, cx)?.is_some() {
+                    self.nodes.watch(asker, since, Some(generation), cx.now);
                 }
             }
             NodeRequest::Fetch { node, secret, allocs } => {

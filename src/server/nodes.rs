@@ -12,12 +12,14 @@ use super::watches::Watches;
 use model::alloc::{Allocation, ClientStatus};
 use model::id::{AllocId, NodeId};
 use model::job::{JobSpec, TaskGroup};
+use model::member::Generation;
 use model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use model::pool::{self, ALL_POOLS};
 use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use wire::change::NodeChange;
 use wire::command::Command;
 use wire::request::{Refusal, WriteReply};
@@ -36,12 +38,13 @@ pub struct Nodes {
 
 impl Nodes {
     /// Every node that is not down is expected to be heard of.
-    pub fn new(nodes: &[std::sync::Arc<Node>], index: u64, cx: &mut Context<'_>) -> Nodes {
+    pub fn new(nodes: &[Arc<Node>], view: &View, cx: &mut Context<'_>) -> Result<Nodes, Fault> {
         let mut heartbeats = Heartbeats::new(cx.config.heartbeats, cx.ids.seed());
         for node in nodes.iter().filter(|node| node.status != NodeStatus::Down) {
             heartbeats.expect_after_failover(node.info.id, cx.now);
         }
-        Nodes { heartbeats, watches: Watches::new(index) }
+        let generation = view.founding()?.map(|founding| founding.generation()).unwrap_or_default();
+        Ok(Nodes { heartbeats, watches: Watches::new(generation, view.index()) })
     }
 
     pub fn follow(&mut self, node: &NodeChange, now: Mono) {
@@ -91,8 +94,9 @@ impl Nodes {
         Ok(())
     }
 
-    pub fn watch(&mut self, asker: Asker, since: u64, now: Mono) {
-        self.watches.open(asker, since, now);
+    /// `generation`: of the state that `since` counts in; none with a build that does not say so.
+    pub fn watch(&mut self, asker: Asker, since: u64, generation: Option<Generation>, now: Mono) {
+        self.watches.open(asker, since, generation, now);
     }
 
     /// A heartbeat writes nothing, unless the node was not ready.
@@ -194,7 +198,13 @@ impl Nodes {
             let news: Vec<AllocId> =
                 wanted.iter().filter(|(_, moved)| *moved > watch.since).map(|(id, _)| *id).collect();
             let assignments = fetched(&view, node, &news)?;
-            cx.answer(watch.asker, NodeReply::Allocs(AllocSet { index, wanted, assignments }));
+            let set = AllocSet { index, wanted, assignments };
+            let generation = self.watches.generation();
+            let reply = match watch.asks_generation {
+                true => NodeReply::Watched { generation, set },
+                false => NodeReply::Allocs(set),
+            };
+            cx.answer(watch.asker, reply);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use super::pending::Asker;
 use model::id::NodeId;
+use model::member::Generation;
 use model::time::Mono;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::rpc::WATCH_HOLD;
@@ -14,6 +15,7 @@ pub struct Watches {
     changed: BTreeMap<NodeId, u64>,
     /// What happened before is not known: a watch from before is answered at once.
     known_from: u64,
+    generation: Generation,
     due: BTreeSet<NodeId>,
     timers: BTreeSet<(Mono, NodeId)>,
 }
@@ -22,13 +24,20 @@ pub struct Watches {
 pub struct Watch {
     pub asker: Asker,
     pub since: u64,
+    /// The node's build knows of generations.
+    pub asks_generation: bool,
     pub until: Mono,
 }
 
 impl Watches {
     /// A new leader starts at this index.
-    pub fn new(index: u64) -> Watches {
-        Watches { known_from: index, ..Watches::default() }
+    pub fn new(generation: Generation, index: u64) -> Watches {
+        Watches { generation, known_from: index, ..Watches::default() }
+    }
+
+    /// Which state answers come from.
+    pub fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// Those that nobody has answered.
@@ -37,10 +46,14 @@ impl Watches {
     }
 
     /// A node's newer watch replaces its older one: that one's answer is no longer waited for.
-    pub fn open(&mut self, asker: Asker, since: u64, now: Mono) {
+    /// Where the node's index is of another generation, all is news to it.
+    pub fn open(&mut self, asker: Asker, since: u64, generation: Option<Generation>, now: Mono) {
         let node = asker.node;
         self.close(node);
-        let watch = Watch { asker, since, until: now.after(WATCH_HOLD) };
+        let is_other = generation.is_some_and(|known| known != self.generation);
+        let since = if is_other { 0 } else { since };
+        let until = now.after(WATCH_HOLD);
+        let watch = Watch { asker, since, asks_generation: generation.is_some(), until };
         self.timers.insert((watch.until, node));
         self.open.insert(node, watch);
         if self.last_change(node) > since {
@@ -104,21 +117,37 @@ mod tests {
         w.take_due(now, 10).into_iter().map(|(n, w)| (n, w.asker.request)).collect()
     }
 
+    fn generation(restores: u64) -> Generation {
+        Generation { restores, ..Generation::default() }
+    }
+
+    #[test]
+    fn an_index_of_another_generation_says_nothing() {
+        let a = NodeId::from_random(1);
+        let mut w = Watches::new(generation(1), 5);
+        w.open(asker(a, 1), 9, Some(generation(1)), T0);
+        assert_eq!(due(&mut w, T0), []);
+        w.open(asker(a, 2), 9, Some(generation(0)), T0);
+        let told = w.take_due(T0, 10);
+        let seen: Vec<_> = told.iter().map(|(_, w)| (w.asker.request, w.since, w.asks_generation)).collect();
+        assert_eq!(seen, [(2, 0, true)], "all is news");
+    }
+
     #[test]
     fn a_watch_is_answered_by_news_or_time_and_by_nothing_else() {
         let (a, b) = (NodeId::from_random(1), NodeId::from_random(2));
-        let mut w = Watches::new(5);
-        w.open(asker(a, 1), 0, T0);
+        let mut w = Watches::new(generation(0), 5);
+        w.open(asker(a, 1), 0, None, T0);
         assert_eq!(due(&mut w, T0), [(a, 1)], "what happened before this leader is unknown");
-        w.open(asker(a, 2), 5, T0);
-        w.open(asker(b, 3), 5, T0);
+        w.open(asker(a, 2), 5, None, T0);
+        w.open(asker(b, 3), 5, None, T0);
         assert_eq!(due(&mut w, T0), []);
         w.changed(b, 9);
         assert_eq!(due(&mut w, T0), [(b, 3)]);
-        w.open(asker(a, 4), 5, T0);
+        w.open(asker(a, 4), 5, None, T0);
         assert_eq!(due(&mut w, T0.after(WATCH_HOLD)), [(a, 4)], "the older watch was replaced");
         w.changed(a, 10);
-        w.open(asker(a, 5), 9, T0);
+        w.open(asker(a, 5), 9, None, T0);
         assert_eq!(due(&mut w, T0), [(a, 5)], "news from between two watches");
     }
 }

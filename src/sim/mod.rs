@@ -54,6 +54,7 @@ mod server_host;
 mod slow_lines;
 mod snapshot_links;
 mod snapshots;
+mod stale_relays;
 mod stores;
 mod tests;
 mod topologies;

@@ -6,6 +6,7 @@ use model::alloc::DesiredStatus;
 use model::deployment::Verdict;
 use model::id::{AllocId, DeploymentId, JobKey, NodeId, NodeSecret};
 use model::job::{JobType, TaskGroup};
+use model::member::Generation;
 use model::node::NodeInfo;
 use model::resources::AllocResources;
 use model::time::Span;
@@ -62,6 +63,14 @@ pub enum NodeRequest {
         updates: Vec<AllocUpdate>,
         verdicts: Vec<Verdict>,
     },
+    /// As `Watch`, and answered at once where the state is of another generation.
+    WatchFrom {
+        node: NodeId,
+        secret: NodeSecret,
+        /// All zero: the node has seen none yet.
+        generation: Generation,
+        since: u64,
+    },
 }
 
 impl NodeRequest {
@@ -109,6 +118,11 @@ pub enum NodeReply {
     /// The report was not taken: one that was applied since `seen` may be newer. `index`: what to have seen before the next one.
     StaleReport {
         index: u64,
+    },
+    /// To `WatchFrom`. An older index of the same generation is from a server that is behind.
+    Watched {
+        generation: Generation,
+        set: AllocSet,
     },
 }
 

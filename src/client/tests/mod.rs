@@ -5,6 +5,7 @@ mod endpoints;
 mod faults;
 pub mod fixtures;
 mod full_disk;
+mod generations;
 mod health;
 mod kills;
 mod measured;

@@ -8,6 +8,7 @@ use crate::effects::{Effect, Grant, Input};
 use model::alloc::DesiredStatus;
 use model::deployment::Verdict;
 use model::id::{AllocId, RunId, Uuid};
+use model::member::Generation;
 use model::node::NodeInfo;
 use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Now, Span, Wall};
@@ -68,6 +69,8 @@ pub struct World {
     pub assigned: BTreeMap<AllocId, Assignment>,
     pub told: BTreeMap<AllocId, AllocUpdate>,
     pub verdicts: Vec<Verdict>,
+    /// What the index counts in.
+    pub generation: Generation,
     watch: Option<(u64, u64)>,
     /// Answers that are sent twice, and requests that are lost: one of this many, if any.
     pub duplicate: bool,
@@ -108,6 +111,7 @@ impl World {
             assigned: assigned.iter().map(|a| (a.id, a.clone())).collect(),
             told: BTreeMap::new(),
             verdicts: Vec::new(),
+            generation: fixtures::generation(1),
             watch: None,
             duplicate: false,
             lose_every: None,
@@ -428,7 +432,9 @@ impl World {
                 if self.missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } }
             }
             NodeRequest::Report { .. } if self.wants_heartbeat => NodeReply::HeartbeatFirst,
-            NodeRequest::Watch { since, .. } => {
+            NodeRequest::Watch { .. } => panic!("this build asks with a generation"),
+            NodeRequest::WatchFrom { generation, since, .. } => {
+                let since = if generation == self.generation { since } else { 0 };
                 self.watch = Some((request, since));
                 return self.answer_watch();
             }
@@ -461,7 +467,8 @@ impl World {
                 .cloned()
                 .collect(),
         };
-        self.answer(Peer::Server(self.leader), request, NodeReply::Allocs(set));
+        let reply = NodeReply::Watched { generation: self.generation, set };
+        self.answer(Peer::Server(self.leader), request, reply);
     }
 
     /// The servers change their mind about an allocation; the news is under way.

@@ -1,6 +1,6 @@
 //! What nodes say to one server without a world, and what their silence means.
 
-use super::super::effects::Input;
+use super::super::effects::{Effect, Input};
 use super::super::testing::{Alone, asks, registration};
 use super::*;
 use model::constraint::Constraint;
@@ -14,6 +14,42 @@ use wire::rpc::{NodeRequest, Peer};
 fn says(info: &NodeInfo, request: NodeRequest) -> Input {
     let bytes = frame::encode(&Frame { request: 1, body: Body::Request(request) });
     Input::Frame { from: Peer::Node(info.id), bytes }
+}
+
+/// What a node is answered within a turn.
+fn answer(alone: &mut Alone, info: &NodeInfo, request: NodeRequest) -> Option<NodeReply> {
+    let effects = alone.turn(vec![says(info, request)]).effects;
+    effects.into_iter().find_map(|effect| match effect {
+        Effect::Send { to: Peer::Node(node), bytes } if node == info.id => match frame::decode(&bytes) {
+            Ok(Frame { body: Body::Reply(reply), .. }) => Some(reply),
+            other => panic!("{other:?}"),
+        },
+        _ => None,
+    })
+}
+
+#[test]
+fn a_watch_is_answered_with_the_states_generation() {
+    let mut alone = Alone::with(|_| {});
+    let info = info(1);
+    alone.add_node(info.clone());
+    let (node, secret, since) = (info.id, info.secret, alone.view().index());
+    let generation = Generation { region_id: alone.server.region(), restores: 0 };
+    let mut ask = |generation, since| {
+        let request = NodeRequest::WatchFrom { node, secret, generation, since };
+        answer(&mut alone, &info, request)
+    };
+    assert_eq!(ask(generation, since), None, "nothing is newer");
+    let others = [Generation { restores: 1, ..generation }, Generation::default()];
+    for (other, since) in [(others[0], since), (others[1], since), (generation, 0)] {
+        let Some(NodeReply::Watched { generation: told, set }) = ask(other, since) else {
+            panic!("{other:?}")
+        };
+        assert_eq!((told, set.wanted.len()), (generation, 0));
+    }
+    let of_an_older_build = NodeRequest::Watch { node, secret, since: 0 };
+    let reply = answer(&mut alone, &info, of_an_older_build);
+    assert!(matches!(reply, Some(NodeReply::Allocs(_))), "{reply:?}");
 }
 
 #[test]

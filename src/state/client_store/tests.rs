@@ -194,3 +194,23 @@ fn a_segment_before_that_lacks_frames_is_damage() {
     let refused = ClientStore::open(Disk::new([rotten, begun]).files()).map(|_| ());
     assert!(matches!(refused, Err(ClientStoreOpenError::Damaged(_))), "{refused:?}");
 }
+
+#[test]
+fn another_generation_is_durable_and_a_newer_index_rides_along() {
+    let bytes = Disk::default();
+    let (mut store, _) = open(&bytes);
+    let generation = |restores| Generation { region_id: Uuid::from_bytes([7; 16]), restores };
+    let mut show = |restores, index, is_other| {
+        let mut writes = WriteBatch::default();
+        writes.set_shown(&ShownState { generation: generation(restores), index }, is_other);
+        store.commit(writes).expect("sound");
+        let found = open(&bytes.after_power_cut()).0.shown();
+        (found.generation.restores, found.index)
+    };
+    assert_eq!(show(1, 9, true), (1, 9));
+    assert_eq!(show(1, 10, false), (1, 9), "it is no promise");
+    assert_eq!(show(2, 3, true), (2, 3));
+    assert_eq!(show(2, 4, false), (2, 3));
+    store.commit(durable(|w| w.put_alloc(&head(1)))).expect("sound");
+    assert_eq!(open(&bytes.after_power_cut()).0.shown().index, 4, "with what is one");
+}
