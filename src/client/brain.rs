@@ -92,7 +92,7 @@ impl Client {
         now: Now,
     ) -> Client {
         let mut random = Stream::new(seed, 0);
-        let servers = Servers::new(config.servers.clone(), store.shown(), &mut random);
+        let servers = Servers::new(config.servers.clone(), &store, &mut random);
         let allocs =
             recovered.into_iter().map(|l| (l.record.assignment.id, AllocRunner::restore(l, now))).collect();
         let dynamic_meta = store.dynamic_meta().clone();
@@ -197,7 +197,7 @@ impl Client {
             last_heartbeat: self.servers.last_ok(),
             allocs: self.allocs.len(),
             allocs_running: self.allocs.values().filter(|a| a.running()).count(),
-            servers: self.servers.known().to_vec(),
+            servers: self.servers.known().addresses(),
             heartbeat_ttl: self.servers.ttl(),
             troubles,
             measured: self.metrics.snapshot(&self.allocs, self.info.as_deref()),

@@ -3,11 +3,13 @@
 //!
 //! Refuses to know: what an allocation is made of.
 
+mod address_book;
 mod followed;
 mod retry;
 
 use super::config::Config;
 use super::effects::{Effect, PendingEffects};
+use address_book::AddressBook;
 use followed::{FollowedState, Seen};
 use model::deployment::Verdict;
 use model::id::AllocId;
@@ -15,8 +17,7 @@ use model::member::Generation;
 use model::node::NodeInfo;
 use model::random::Stream;
 use model::time::{Mono, Span};
-use retry::heartbeat_retry;
-use state::client_store::ShownState;
+use state::client_store::{ClientStore, ShownState};
 use std::collections::BTreeMap;
 use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
@@ -66,6 +67,8 @@ pub enum ServerUpdate {
         is_other_generation: bool,
     },
     Fetched(Vec<Assignment>),
+    /// There are other servers, or some are elsewhere.
+    Listed,
     /// Whether the report in flight was acknowledged.
     Reported(bool),
     /// The servers may have marked this node as down: everything is reported again.
@@ -74,8 +77,7 @@ pub enum ServerUpdate {
 
 #[derive(Debug)]
 pub struct Servers {
-    list: Vec<u64>,
-    at: usize,
+    book: AddressBook,
     next_request: u64,
     slots: [Slot; 4],
     info: Option<Box<NodeInfo>>,
@@ -94,11 +96,10 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// `shown`: the newest state of the servers that this node has stored.
-    pub fn new(list: Vec<u64>, shown: ShownState, random: &mut Stream) -> Servers {
+    /// `configured`: the servers that the configuration names. `store`: what this node has stored of servers.
+    pub fn new(configured: Vec<u64>, store: &ClientStore, random: &mut Stream) -> Servers {
         Servers {
-            list,
-            at: 0,
+            book: AddressBook::new(configured, store.servers().clone()),
             next_request: random.next_u64(),
             slots: [Slot::default(); 4],
             info: None,
@@ -108,7 +109,7 @@ impl Servers {
             outdated: false,
             ttl: Span::ZERO,
             last_ok: None,
-            followed: FollowedState::new(shown),
+            followed: FollowedState::new(store.shown()),
             need: BTreeMap::new(),
             trouble: None,
         }
@@ -122,8 +123,8 @@ impl Servers {
         self.last_ok
     }
 
-    pub fn known(&self) -> &[u64] {
-        &self.list
+    pub fn known(&self) -> &AddressBook {
+        &self.book
     }
 
     pub fn ttl(&self) -> Span {
@@ -227,8 +228,16 @@ impl Servers {
                 self.heartbeat_acknowledged(ttl, now);
                 server_updates.push(ServerUpdate::Reconnected);
             }
-            (RequestKind::Watch, NodeReply::Watched { generation, set }) => {
-                server_updates.extend(self.apply_watch_reply(generation, set, now, random))
+            (RequestKind::Watch, NodeReply::Watched { generation, set, servers }) => {
+                let seen = self.see(generation, set.index, now, random);
+                if seen == Seen::Older {
+                    return;
+                }
+                let is_other_generation = seen == Seen::OtherGeneration;
+                if servers.is_some_and(|list| self.book.learn(list, is_other_generation)) {
+                    server_updates.push(ServerUpdate::Listed);
+                }
+                server_updates.push(ServerUpdate::Wanted { set, is_other_generation });
             }
             (RequestKind::Fetch, NodeReply::Fetched { assignments }) => {
                 for a in &assignments {
@@ -250,16 +259,10 @@ impl Servers {
         }
     }
 
-    /// What a watch brought, unless it comes from a server that knows less than this node has seen: following it would stop what
-    /// was placed since.
-    fn apply_watch_reply(
-        &mut self,
-        generation: Generation,
-        set: AllocSet,
-        now: Mono,
-        random: &mut Stream,
-    ) -> Option<ServerUpdate> {
-        let seen = self.followed.see(generation, set.index);
+    /// What a watch brought is not followed if a server knows less than this node has seen: that would stop what was placed
+    /// since.
+    fn see(&mut self, generation: Generation, index: u64, now: Mono, random: &mut Stream) -> Seen {
+        let seen = self.followed.see(generation, index);
         if seen == Seen::Older {
             self.switch_server();
         }
@@ -268,12 +271,11 @@ impl Servers {
             Seen::Followed { nothing_new: true } => now.after(Span::seconds(1)),
             Seen::Followed { nothing_new: false } | Seen::OtherGeneration => now,
         };
-        let is_other_generation = seen == Seen::OtherGeneration;
-        if is_other_generation {
+        if seen == Seen::OtherGeneration {
             // what was asked of the other state is no answer any more
             self.slots[RequestKind::Fetch as usize].in_flight = None;
         }
-        (seen != Seen::Older).then_some(ServerUpdate::Wanted { set, is_other_generation })
+        seen
     }
 
     /// True if the servers have not heard from this node for so long that they may have marked it as down.
@@ -306,7 +308,7 @@ impl Servers {
     }
 
     pub fn report_can_go(&self, now: Mono) -> bool {
-        !self.list.is_empty() && self.report_due().is_some_and(|due| due <= now)
+        !self.book.ids().is_empty() && self.report_due().is_some_and(|due| due <= now)
     }
 
     /// When the next report may be tried, if none is under way.
@@ -357,7 +359,7 @@ impl Servers {
             }
         }
         self.take_newer_description(now);
-        if self.list.is_empty() {
+        if self.book.ids().is_empty() {
             self.trouble = Some("no server is known: name one in the configuration".into());
             return server_updates;
         }
@@ -377,7 +379,8 @@ impl Servers {
         }
         if self.may_send(RequestKind::Watch, now) {
             let (generation, since) = (self.followed.shown.generation, self.followed.since);
-            let request = NodeRequest::WatchFrom { node, secret, generation, since };
+            let servers = self.book.listed().index;
+            let request = NodeRequest::WatchFrom { node, secret, generation, since, servers };
             self.send(RequestKind::Watch, request, now, effects);
         }
         if self.may_send(RequestKind::Fetch, now) && !self.need.is_empty() {
@@ -409,7 +412,7 @@ impl Servers {
     }
 
     fn send_encoded(&mut self, kind: RequestKind, bytes: Vec<u8>, now: Mono, effects: &mut PendingEffects) {
-        let Some(&to) = self.list.get(self.at) else { return };
+        let Some(to) = self.book.current() else { return };
         let patience = if kind == RequestKind::Watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
         let in_flight = InFlight { request: self.next_request, to, deadline: now.after(patience) };
         self.slots[kind as usize].in_flight = Some(in_flight);
@@ -448,24 +451,10 @@ impl Servers {
     }
 
     fn switch_server(&mut self) {
-        self.at = (self.at + 1).checked_rem(self.list.len()).unwrap_or(0);
+        self.book.turn_to_next();
         // A watch is held for minutes: none is left with a server that may be gone.
-        let current = self.list.get(self.at).copied();
+        let current = self.book.current();
         self.slots[RequestKind::Watch as usize].in_flight.take_if(|f| Some(f.to) != current);
-    }
-
-    fn backoff(&self, kind: RequestKind, now: Mono, config: &Config, random: &mut Stream) -> Span {
-        let s = Span::seconds;
-        match kind {
-            _ if config.dev => s(1),
-            RequestKind::Presence if self.registered => {
-                let left = self.last_ok.map(|at| self.ttl.0.saturating_sub(now.since(at).0));
-                heartbeat_retry(left.map(Span), random)
-            }
-            RequestKind::Presence => random.span_between(s(15), s(30)),
-            RequestKind::Watch | RequestKind::Fetch => random.span_between(s(30), s(60)),
-            RequestKind::Report => random.span_between(s(5), s(10)),
-        }
     }
 
     pub fn next_deadline(&self, now: Mono) -> Option<Mono> {
@@ -478,7 +467,7 @@ impl Servers {
                 RequestKind::Report => false,
             };
             let slot = &self.slots[kind as usize];
-            slot.in_flight.map(|f| f.deadline).or((wanted && !self.list.is_empty()).then_some(slot.due))
+            slot.in_flight.map(|f| f.deadline).or((wanted && !self.book.ids().is_empty()).then_some(slot.due))
         };
         let newer = self.newer.as_ref().map(|(at, _)| *at);
         REQUEST_KINDS.into_iter().filter_map(due).chain(newer).filter(|at| *at > now).min()

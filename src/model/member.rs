@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub const MAX_SERVER_ID: u64 = (1 << 53) - 1;
 /// The longest name, address or version of a server.
 const MAX_TEXT_BYTES: usize = 256;
+/// The longest list of servers that a node keeps.
+const MAX_LISTED: usize = 64;
 
 /// What a server says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +57,40 @@ pub struct ServerMember {
     pub create_index: u64,
     /// The entry that changed it last.
     pub modify_index: u64,
+}
+
+/// Where a server of the region is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerAddress {
+    /// Its raft id.
+    pub id: u64,
+    pub rpc_addr: String,
+}
+
+/// Where all of the region's servers are reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerList {
+    /// The entry that changed it last; 0: nothing is known.
+    pub index: u64,
+    /// By raft id, ascending.
+    pub servers: Vec<ServerAddress>,
+}
+
+impl ServerList {
+    /// It is short enough to be kept.
+    pub fn is_bounded(&self) -> bool {
+        self.servers.len() <= MAX_LISTED && self.servers.iter().all(|s| s.rpc_addr.len() <= MAX_TEXT_BYTES)
+    }
+
+    /// `members`: all servers that there are and were.
+    pub fn of(members: &[ServerMember]) -> ServerList {
+        let present = members.iter().filter(|member| member.suffrage != Suffrage::Removed);
+        let address = |m: &ServerMember| ServerAddress { id: m.id, rpc_addr: m.info.rpc_addr.clone() };
+        ServerList {
+            index: members.iter().map(|member| member.modify_index).max().unwrap_or(0),
+            servers: present.map(address).collect(),
+        }
+    }
 }
 
 /// What all of a region's servers know: commands of higher levels are not proposed.

@@ -19,6 +19,7 @@ use super::plans::Plans;
 use super::remote_workers::RemoteWorkers;
 use super::reservations::ReservationChange;
 use super::system_jobs::SystemJobs;
+use super::watches::Known;
 use super::{eval_deletion, keys, reports};
 use model::id::{JobKey, NodeId, NodeSecret};
 use model::node::Node;
@@ -134,9 +135,9 @@ impl Leader {
                     self.nodes.watch(asker, since, None, cx.now);
                 }
             }
-            NodeRequest::WatchFrom { node, secret, generation, since } => {
+            NodeRequest::WatchFrom { node, secret, generation, since, servers } => {
                 if authentic(asker, node, secret, &view, cx)?.is_some() {
-                    self.nodes.watch(asker, since, Some(generation), cx.now);
+                    self.nodes.watch(asker, since, Some(Known { generation, servers }), cx.now);
                 }
             }
             NodeRequest::Fetch { node, secret, allocs } => {
@@ -215,7 +216,11 @@ impl Leader {
                 Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
                 Change::EvalDeleted(eval) => self.evals.forget(eval),
                 Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
-                Change::Member { .. } | Change::FeatureLevel { .. } => self.membership.follow(cx.now),
+                Change::Member { .. } => {
+                    self.membership.follow(cx.now);
+                    self.nodes.servers_changed(index);
+                }
+                Change::FeatureLevel { .. } => self.membership.follow(cx.now),
                 Change::Namespace | Change::NodePool => {}
             }
         }

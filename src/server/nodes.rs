@@ -8,11 +8,11 @@ use super::heartbeat::Heartbeats;
 use super::metrics::Timed;
 use super::pending::{Asker, OnApply};
 use super::system_jobs::SystemJobs;
-use super::watches::Watches;
+use super::watches::{Known, Watches};
 use model::alloc::{Allocation, ClientStatus};
 use model::id::{AllocId, NodeId};
 use model::job::{JobSpec, TaskGroup};
-use model::member::Generation;
+use model::member::ServerList;
 use model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use model::pool::{self, ALL_POOLS};
 use model::time::{Mono, Span, Wall};
@@ -44,7 +44,8 @@ impl Nodes {
             heartbeats.expect_after_failover(node.info.id, cx.now);
         }
         let generation = view.founding()?.map(|founding| founding.generation()).unwrap_or_default();
-        Ok(Nodes { heartbeats, watches: Watches::new(generation, view.index()) })
+        let known = Known { generation, servers: ServerList::of(&view.members()?).index };
+        Ok(Nodes { heartbeats, watches: Watches::new(known, view.index()) })
     }
 
     pub fn follow(&mut self, node: &NodeChange, now: Mono) {
@@ -94,9 +95,14 @@ impl Nodes {
         Ok(())
     }
 
-    /// `generation`: of the state that `since` counts in; none with a build that does not say so.
-    pub fn watch(&mut self, asker: Asker, since: u64, generation: Option<Generation>, now: Mono) {
-        self.watches.open(asker, since, generation, now);
+    /// `known`: what the node says that it has; its build may say nothing of it.
+    pub fn watch(&mut self, asker: Asker, since: u64, known: Option<Known>, now: Mono) {
+        self.watches.open(asker, since, known, now);
+    }
+
+    /// A server came, went, or is another than it was.
+    pub fn servers_changed(&mut self, index: u64) {
+        self.watches.servers_changed(index);
     }
 
     /// A heartbeat writes nothing, unless the node was not ready.
@@ -199,10 +205,13 @@ impl Nodes {
                 wanted.iter().filter(|(_, moved)| *moved > watch.since).map(|(id, _)| *id).collect();
             let assignments = fetched(&view, node, &news)?;
             let set = AllocSet { index, wanted, assignments };
-            let generation = self.watches.generation();
-            let reply = match watch.asks_generation {
-                true => NodeReply::Watched { generation, set },
-                false => NodeReply::Allocs(set),
+            let reply = match watch.servers {
+                None => NodeReply::Allocs(set),
+                Some(known) => {
+                    let list = ServerList::of(&view.members()?);
+                    let servers = Some(list).filter(|list| list.index > known);
+                    NodeReply::Watched { generation: self.watches.generation(), set, servers }
+                }
             };
             cx.answer(watch.asker, reply);
         }

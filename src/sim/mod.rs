@@ -10,6 +10,7 @@
 
 #![cfg(test)]
 
+mod address_books;
 mod agreement;
 mod api_requests;
 mod asks;

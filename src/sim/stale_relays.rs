@@ -23,14 +23,14 @@ impl StaleRelay {
     pub fn pass(&mut self, from: Machine, to: Machine, bytes: &[u8]) -> Option<Vec<u8>> {
         let Frame { request, body } = frame::decode(bytes).ok()?;
         match (from, to, body) {
-            (_, Machine::Node(node), Body::Reply(NodeReply::Watched { generation, set })) => {
+            (_, Machine::Node(node), Body::Reply(NodeReply::Watched { generation, set, .. })) => {
                 self.shown.insert(node, (generation, set));
                 None
             }
             (Machine::Node(node), _, Body::Request(NodeRequest::WatchFrom { .. })) => {
                 let (generation, set) = self.stale.get(&node)?.clone();
                 self.answered += 1;
-                let body = Body::Reply(NodeReply::Watched { generation, set });
+                let body = Body::Reply(NodeReply::Watched { generation, set, servers: None });
                 Some(frame::encode(&Frame { request, body }))
             }
             _ => None,

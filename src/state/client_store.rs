@@ -8,7 +8,7 @@
 use super::checksum::checksum;
 use super::wal::{Wal, WalContents, WalFile};
 use model::id::{AllocId, DeploymentId, RunId, Uuid};
-use model::member::Generation;
+use model::member::{Generation, ServerList};
 use model::task::TaskState;
 use model::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,8 @@ const ENDED_ROW: u8 = 3;
 const DYNAMIC_META_ROW: u8 = 4;
 /// The newest state that servers have shown. Its key is the kind alone.
 const SHOWN_ROW: u8 = 5;
+/// The servers of the region. Its key is the kind alone.
+const SERVERS_ROW: u8 = 6;
 
 const FORMAT: u64 = 1;
 
@@ -182,6 +184,12 @@ impl WriteBatch {
         self.durable |= is_other_generation;
     }
 
+    /// Survives a power cut.
+    pub fn set_servers(&mut self, servers: &ServerList) {
+        self.rows.insert(vec![SERVERS_ROW], Some(record::encode(servers)));
+        self.require_durable();
+    }
+
     /// Something here must survive a power cut from now on. Without it the changes ride along with a later commit.
     pub fn require_durable(&mut self) {
         self.durable = true;
@@ -218,6 +226,7 @@ pub struct ClientStore {
     ended: BTreeSet<AllocId>,
     dynamic_meta: DynamicMeta,
     shown: ShownState,
+    servers: ServerList,
     unreadable_rows: Vec<String>,
 }
 
@@ -250,6 +259,7 @@ impl ClientStore {
             ended: BTreeSet::new(),
             dynamic_meta: DynamicMeta::default(),
             shown: ShownState::default(),
+            servers: ServerList::default(),
             unreadable_rows: Vec::new(),
         };
         for frame in frames_that_count(&contents)? {
@@ -278,6 +288,11 @@ impl ClientStore {
     /// As it was found when the store was opened; all zero: servers have shown nothing yet.
     pub fn shown(&self) -> ShownState {
         self.shown
+    }
+
+    /// As it was found when the store was opened.
+    pub fn servers(&self) -> &ServerList {
+        &self.servers
     }
 
     /// Allocations that ended here and that the servers may still list.
@@ -375,10 +390,11 @@ impl ClientStore {
 
     /// An allocation's row comes before those of its tasks.
     fn load_row(&mut self, key: &[u8], value: &[u8], found: &mut BTreeMap<AllocId, RecoveredAlloc>) {
-        if let [kind @ (DYNAMIC_META_ROW | SHOWN_ROW)] = key {
+        if let [kind @ (DYNAMIC_META_ROW | SHOWN_ROW | SERVERS_ROW)] = key {
             let read = match *kind {
                 DYNAMIC_META_ROW => record::decode(value).map(|meta| self.dynamic_meta = meta),
-                _ => record::decode(value).map(|shown| self.shown = shown),
+                SHOWN_ROW => record::decode(value).map(|shown| self.shown = shown),
+                _ => record::decode(value).map(|servers| self.servers = servers),
             };
             self.unreadable_rows.extend(read.err().map(|why| why.to_string()));
             return;

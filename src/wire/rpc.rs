@@ -6,7 +6,7 @@ use model::alloc::DesiredStatus;
 use model::deployment::Verdict;
 use model::id::{AllocId, DeploymentId, JobKey, NodeId, NodeSecret};
 use model::job::{JobType, TaskGroup};
-use model::member::Generation;
+use model::member::{Generation, ServerList};
 use model::node::NodeInfo;
 use model::resources::AllocResources;
 use model::time::Span;
@@ -70,6 +70,8 @@ pub enum NodeRequest {
         /// All zero: the node has seen none yet.
         generation: Generation,
         since: u64,
+        /// The index of the list of servers that the node has: it is answered at once where there is a newer one.
+        servers: u64,
     },
 }
 
@@ -123,6 +125,8 @@ pub enum NodeReply {
     Watched {
         generation: Generation,
         set: AllocSet,
+        /// If the node does not have it yet.
+        servers: Option<ServerList>,
     },
 }
 

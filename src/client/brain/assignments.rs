@@ -27,6 +27,7 @@ impl Client {
                     writes.set_shown(&self.servers.shown(), is_other_generation);
                     self.apply_alloc_set(now, set, writes);
                 }
+                ServerUpdate::Listed => writes.set_servers(self.servers.known().listed()),
                 ServerUpdate::Fetched(assignments) => self.take_assignments(now, assignments),
                 ServerUpdate::Reported(arrived) => {
                     self.allocs.values_mut().for_each(|a| a.reported(arrived));

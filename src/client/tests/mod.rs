@@ -1,5 +1,7 @@
 //! Whole-trace scripts: a client among simulated peers, and what it did as lines of text.
 
+mod address_book;
+mod assigning;
 mod disconnected;
 mod endpoints;
 mod faults;

@@ -1,7 +1,7 @@
 //! Golden samples of the servers of a region, and of what they say while there is none yet.
 
 use super::Samples;
-use model::member::{Generation, RegionLevel, ServerMember, Suffrage};
+use model::member::{Generation, RegionLevel, ServerAddress, ServerList, ServerMember, Suffrage};
 use state::client_store::ShownState;
 use state::samples::{alloc_id, founding, info, node_id, server_info};
 use wire::command::{Command, MemberChange};
@@ -41,7 +41,10 @@ fn generations(s: &mut Samples) {
     let (node, secret) = (node_id(1), info(1).secret);
     let generation = Generation { region_id: super::uuid(5), restores: 1 };
     s.add("followed", &ShownState { generation, index: 300 });
-    s.add("watch from", &NodeRequest::WatchFrom { node, secret, generation, since: 7 });
+    let servers = vec![ServerAddress { id: 300, rpc_addr: "10.0.0.1:4647".into() }];
+    let list = ServerList { index: 9, servers };
+    s.add("known", &list);
+    s.add("watch from", &NodeRequest::WatchFrom { node, secret, generation, since: 7, servers: 4 });
     let set = AllocSet { index: 9, wanted: vec![(alloc_id(1), 9)], assignments: vec![super::assignment()] };
-    s.add("watched", &NodeReply::Watched { generation, set });
+    s.add("watched", &NodeReply::Watched { generation, set, servers: Some(list) });
 }

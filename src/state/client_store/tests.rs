@@ -5,6 +5,7 @@ use super::*;
 use model::alloc::DesiredStatus;
 use model::id::JobKey;
 use model::job::JobType;
+use model::member::ServerAddress;
 use model::resources::AllocResources;
 use model::samples;
 
@@ -213,4 +214,17 @@ fn another_generation_is_durable_and_a_newer_index_rides_along() {
     assert_eq!(show(2, 4, false), (2, 3));
     store.commit(durable(|w| w.put_alloc(&head(1)))).expect("sound");
     assert_eq!(open(&bytes.after_power_cut()).0.shown().index, 4, "with what is one");
+}
+
+#[test]
+fn the_list_of_servers_outlives_a_power_cut() {
+    let bytes = Disk::default();
+    let (mut store, _) = open(&bytes);
+    assert_eq!(store.servers(), &ServerList::default());
+    let servers = vec![ServerAddress { id: 7, rpc_addr: "10.0.0.7:4647".into() }];
+    let list = ServerList { index: 9, servers };
+    let mut writes = WriteBatch::default();
+    writes.set_servers(&list);
+    store.commit(writes).expect("sound");
+    assert_eq!(open(&bytes.after_power_cut()).0.servers(), &list);
 }
