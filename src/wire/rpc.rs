@@ -6,6 +6,7 @@ use model::alloc::DesiredStatus;
 use model::deployment::Verdict;
 use model::id::{AllocId, DeploymentId, JobKey, NodeId, NodeSecret};
 use model::job::{JobType, TaskGroup};
+use model::member::{Generation, ServerList};
 use model::node::NodeInfo;
 use model::resources::AllocResources;
 use model::time::Span;
@@ -62,6 +63,16 @@ pub enum NodeRequest {
         updates: Vec<AllocUpdate>,
         verdicts: Vec<Verdict>,
     },
+    /// As `Watch`, and answered at once where the state is of another generation.
+    WatchFrom {
+        node: NodeId,
+        secret: NodeSecret,
+        /// All zero: the node has seen none yet.
+        generation: Generation,
+        since: u64,
+        /// The index of the list of servers that the node has: it is answered at once where there is a newer one.
+        servers: u64,
+    },
 }
 
 impl NodeRequest {
@@ -109,6 +120,13 @@ pub enum NodeReply {
     /// The report was not taken: one that was applied since `seen` may be newer. `index`: what to have seen before the next one.
     StaleReport {
         index: u64,
+    },
+    /// To `WatchFrom`. An older index of the same generation is from a server that is behind.
+    Watched {
+        generation: Generation,
+        set: AllocSet,
+        /// If the node does not have it yet.
+        servers: Option<ServerList>,
     },
 }
 

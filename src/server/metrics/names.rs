@@ -147,7 +147,9 @@ impl Timed {
         match request {
             NodeRequest::Register { .. } => Timed::ClientRegister,
             NodeRequest::Heartbeat { .. } => Timed::ClientUpdateStatus,
-            NodeRequest::Watch { .. } | NodeRequest::Fetch { .. } => Timed::ClientGetAllocs,
+            NodeRequest::Watch { .. } | NodeRequest::WatchFrom { .. } | NodeRequest::Fetch { .. } => {
+                Timed::ClientGetAllocs
+            }
             NodeRequest::Report { .. } => Timed::ClientUpdateAlloc,
         }
     }
