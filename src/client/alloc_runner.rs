@@ -135,9 +135,10 @@ impl AllocRunner {
         (self.tasks.iter().map(|t| t.starts).sum(), self.tasks.iter().map(|t| t.oom_kills).sum())
     }
 
-    /// It has ended, or its tasks are being stopped.
+    /// It has ended, all but its poststop tasks have, or its tasks are being stopped.
     pub fn is_ending(&self) -> bool {
-        self.has_ended() || self.plan.is_some() || self.record.assignment.desired != DesiredStatus::Run
+        let over = self.tasks.iter().filter(|t| t.role != Role::Poststop).all(TaskRunner::is_dead);
+        over || self.plan.is_some() || self.record.assignment.desired != DesiredStatus::Run
     }
 
     pub fn running(&self) -> bool {

@@ -3,12 +3,14 @@
 //! Refuses to know what must be so.
 
 use super::agreement::History;
+use super::event_readers::ToldEvents;
 use super::launches::Launched;
 use super::node_host::NodeHost;
 use super::place::{Machine, NodeAt, ServerAt};
 use super::rollouts::DeploymentStatuses;
 use super::server_host::ServerHost;
 use super::tracked::TrackedState;
+use model::claims::Claim;
 use model::id::{AllocId, Uuid};
 use model::random::Stream;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +29,11 @@ pub struct Region {
     pub restarted: BTreeSet<AllocId>,
     /// Allocations that were seen to be preempted.
     pub evicted: BTreeSet<AllocId>,
+    /// What only one may hold at a time, of each allocation that was ever seen to hold such things.
+    pub claims: BTreeMap<AllocId, Vec<Claim>>,
     pub history: History,
+    /// What any server has told of entries.
+    pub told_events: ToldEvents,
     pub launched: Launched,
     pub deployment_statuses: DeploymentStatuses,
     /// The state at the newest index that any server has shown.
@@ -57,7 +63,9 @@ impl Region {
             stopped: BTreeSet::new(),
             restarted: BTreeSet::new(),
             evicted: BTreeSet::new(),
+            claims: BTreeMap::new(),
             history: History::default(),
+            told_events: ToldEvents::new(),
             launched: Launched::new(),
             deployment_statuses: DeploymentStatuses::new(),
             tracked: TrackedState::default(),

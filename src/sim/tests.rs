@@ -84,7 +84,8 @@ fn all_phases(world: &mut World) -> Result<(), String> {
     world.run_until(rest)?;
     world.check_dispatched()?;
     world.check_settled()?;
-    world.check_agreed()
+    world.check_agreed()?;
+    world.check_events_read()
 }
 
 fn faults_and_users(world: &mut World) -> Result<(), String> {
@@ -94,6 +95,7 @@ fn faults_and_users(world: &mut World) -> Result<(), String> {
     world.after(Span::seconds(45), Event::Scale);
     world.next_fault();
     world.after(Span::seconds(3), Event::Dispatch);
+    world.follow_events();
     if world.regions[HOME_REGION].servers.len() > 1 {
         world.clients.start(CLIENTS_PAUSE);
         world.after(Span::seconds(2), Event::ClientAsks);
@@ -231,10 +233,9 @@ fn a_second_execution_is_found_after_rot_elsewhere() {
 fn a_node_that_runs_more_than_it_has_room_for_is_found() {
     let mut world = calm_world(1);
     let (n, run) = first_process(&mut world);
-    let pid = world.process_of(n, run).expect("it runs");
-    assert_eq!(world.check_start(n, &world.regions[n].processes[&pid]), Ok(()));
+    assert_eq!(world.check_start(n, run), Ok(()));
     world.regions[n].traits.capacity.cpu_mhz = 1;
-    let found = world.check_start(n, &world.regions[n].processes[&pid]);
+    let found = world.check_start(n, run);
     assert!(found.is_err_and(|e| e.contains("too much in cpu")));
 }
 

@@ -92,6 +92,9 @@ impl EventStreams {
 
     /// What this entry has for the subscription.
     fn line(&self, place: u64, events: &Events, subscription: &Subscription) -> Option<Bytes> {
+        if subscription.begins_after(events) {
+            return None;
+        }
         if let Some(last) = &self.inner().last
             && last.place == place
             && last.subscription.has_same_lines(subscription)

@@ -5,6 +5,7 @@ use super::world::World;
 use crate::effects::Grant;
 use model::job::{JobType, RestartMode, Task, TaskAction};
 use model::resources::{Hook, Lifecycle};
+use model::task::TaskPhase;
 use model::time::Span;
 use wire::client_rpc::{ClientReply, ClientRequest, LogStream, ReadOffset, RestartScope};
 use wire::request::RefusalKind;
@@ -17,6 +18,10 @@ fn s(seconds: i64) -> Span {
 
 fn restarting(scope: RestartScope) -> ClientRequest {
     ClientRequest::Restart { alloc: alloc_id(1), scope }
+}
+
+fn hooked(name: &str, hook: Hook, sidecar: bool) -> Task {
+    Task { lifecycle: Some(Lifecycle { hook, sidecar }), ..task(name) }
 }
 
 fn one(name: &str) -> RestartScope {
@@ -96,7 +101,6 @@ fn a_restart_survives_a_stubborn_task_and_an_agent_crash() {
 
 #[test]
 fn a_restart_of_all_tasks_goes_through_the_lifecycle_again() {
-    let hooked = |name, hook, sidecar| Task { lifecycle: Some(Lifecycle { hook, sidecar }), ..task(name) };
     let tasks = [
         hooked("prepare", Hook::Prestart, false),
         hooked("proxy", Hook::Prestart, true),
@@ -120,6 +124,26 @@ fn a_restart_of_all_tasks_goes_through_the_lifecycle_again() {
         assert_eq!(starts, ["start prepare#4", "start proxy#5", "start main#6"], "crash: {crash}");
         assert_eq!((w.status(1), w.living()), ("running", vec!["proxy#5".to_string(), "main#6".to_string()]));
     }
+}
+
+/// What runs beside poststop tasks would start after them.
+#[test]
+fn what_runs_its_poststop_tasks_is_not_restarted() {
+    let work = Task { restart: restart(0, RestartMode::Fail), ..task("work") };
+    let mut batch = assignment(1, &[work, hooked("clean", Hook::Poststop, false)]);
+    batch.job_type = JobType::Batch;
+    let mut w = World::new(&[batch]);
+    w.pass(s(2));
+    w.exit("work", 0);
+    w.pass(s(2));
+    assert_eq!(w.task(1, "clean").phase, TaskPhase::Running);
+    for scope in [RestartScope::All, RestartScope::Running, one("clean")] {
+        let refused = w.ask(restarting(scope)).expect_err("it ends");
+        assert!(refused.message.contains("has ended or is being stopped"), "{refused:?}");
+    }
+    w.exit("clean", 0);
+    w.pass(s(2));
+    assert_eq!((w.status(1), w.task(1, "work").restarts), ("complete", 0));
 }
 
 #[test]
