@@ -19,7 +19,6 @@ use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use wire::change::NodeChange;
 use wire::command::Command;
 use wire::request::{Refusal, WriteReply};
