@@ -2,13 +2,11 @@
 
 use super::clock::Clock;
 use super::disk::SimDisk;
-use super::event_readers;
 use super::faults::Kind;
 use super::garbage::RULES;
 use super::place::{Daemon, Machine, ServerAt};
 use super::world::{Event, World};
 use super::worlds;
-use api::events::EventBuffer;
 use model::garbage::GarbageRules;
 use model::id::server_id;
 use model::job::JobType;
@@ -61,8 +59,6 @@ pub struct ServerHost {
     refused: Vec<Effect>,
     /// What the workers of this life have reserved.
     pub reservations: RefCell<Reservations>,
-    /// What this life tells of entries.
-    pub events: EventBuffer,
     turn_at: Option<Mono>,
     /// Nothing happens here until then: the process is not scheduled.
     pub paused_until: Mono,
@@ -108,7 +104,6 @@ impl ServerHost {
             inbox: Inbox::default(),
             refused: vec![],
             reservations: RefCell::default(),
-            events: event_readers::new_buffer(),
             turn_at: None,
             paused_until: Mono::default(),
             uncounted_pause: None,
@@ -255,7 +250,6 @@ impl World {
         host.told_full = false;
         host.is_tracked = false;
         host.reservations = RefCell::default();
-        host.events = event_readers::new_buffer();
         host.turn_at = None;
         self.note(|w| format!("{at}  starts, life {}", w.regions[at].lives));
         self.wake_server(at, Span(1));
@@ -427,7 +421,6 @@ impl World {
 
     fn execute_server_effects(&mut self, at: ServerAt, turn: Turn) -> Result<(), String> {
         self.regions[at].reservations.get_mut().apply(&turn.reservations);
-        self.publish_events(at, turn.events, turn.restored)?;
         let changes = turn.changes.len();
         let host = &mut self.regions[at];
         if turn.restored {

@@ -157,6 +157,9 @@ impl World {
             self.regions[at].varies = true;
         }
         self.changes = draws;
+        if self.regions.servers().len() == 1 {
+            self.workload.draw_all_shapes();
+        }
         self.after(Span::minutes(1), Event::ChangeANode);
     }
 
