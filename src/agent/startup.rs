@@ -17,8 +17,6 @@ use std::thread;
 
 /// So few are scheduled by this server's own workers sooner than another server could have them and hand in its plans.
 const READY_PER_WORKER: usize = 2;
-/// They take some milliseconds; an election timeout is a whole second.
-const ROWS_PER_TURN: usize = 500;
 /// Told to tasks as NOMAD_PARENT_CGROUP.
 const PARENT_CGROUP: &str = "drover";
 
@@ -35,7 +33,7 @@ pub fn server_config(config: &Config) -> server::Config {
         workers: config.server.num_schedulers as usize,
         enabled_schedulers: enabled_schedulers(config),
         ready_per_worker: READY_PER_WORKER,
-        rows_per_turn: ROWS_PER_TURN,
+        rows_per_turn: server::ROWS_PER_TURN,
         tracked_versions: config.server.job_tracked_versions,
         scheduler: config.server.default_scheduler_config,
         garbage: config.server.garbage,

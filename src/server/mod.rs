@@ -98,6 +98,9 @@ const NO_LEADER: &str = "No cluster leader";
 const UNKNOWN: &str = "the leader changed before the write was committed: read the state before trying again";
 const REPLACED: &str = "the leader changed before the write was committed, and it was not done: try again";
 
+/// They take some milliseconds; an election timeout is a whole second.
+pub const ROWS_PER_TURN: usize = 500;
+
 #[derive(Clone, Debug)]
 pub struct Config {
     /// How many servers with empty disks begin a region together. 1: this one alone; 0: it waits for a region.
@@ -111,7 +114,7 @@ pub struct Config {
     pub enabled_schedulers: Vec<JobType>,
     /// While more evaluations are ready than so many for each worker, other servers' workers are given the rest.
     pub ready_per_worker: usize,
-    /// Rows of the state that a new leader reads in one turn.
+    /// Rows of the state that a new leader reads in one turn: `ROWS_PER_TURN`, but in tests.
     pub rows_per_turn: usize,
     /// Versions of a job that stay listed.
     pub tracked_versions: u32,
@@ -127,10 +130,11 @@ pub struct Server {
     members: MemberList,
     joining: Joining,
     handover: Option<Handover>,
+    /// Removals of servers whose answers wait.
     removals: Vec<Removal>,
     /// Leads, and has applied everything from before.
     leader: Option<Leader>,
-    /// Is about to.
+    /// Leads, and reads what came before.
     establishing: Option<Box<EstablishLeadership>>,
     pending: PendingEntries,
     reads: Reads,

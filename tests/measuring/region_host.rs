@@ -84,7 +84,7 @@ impl Host {
             workers,
             enabled_schedulers: JobType::ALL.into(),
             ready_per_worker: 2,
-            rows_per_turn: 500,
+            rows_per_turn: server::ROWS_PER_TURN,
             tracked_versions: 6,
             scheduler: Default::default(),
             garbage: Default::default(),
