@@ -6,7 +6,7 @@ use super::users::HOME_REGION;
 use super::world::{EPOCH, World};
 use model::alloc::Allocation;
 use model::eval::{EvalStatus, Evaluation};
-use model::time::Wall;
+use model::time::{Span, Wall};
 use scheduler::Attempt;
 use state::view::View;
 
@@ -28,11 +28,12 @@ fn places_nothing(view: &View, eval: &Evaluation, now: Wall, seed: u64) -> Resul
     let again = Evaluation { status: EvalStatus::Pending, ..eval.clone() };
     let attempt = Attempt::first(view.index());
     let decision = scheduler::schedule(view, view.fleet(), &again, attempt, now, seed);
-    // what failed is placed again with its own evaluation, up to a second before that is due with another one
+    // what failed is placed again by its own evaluation, or by another one in the second before that is due
     let has_its_own = |alloc: &&Allocation| {
         let failed = alloc.previous.and_then(|id| view.alloc(id).ok()?);
         let followup = failed.and_then(|failed| view.eval(failed.followup_eval?).ok()?);
-        followup.is_some_and(|eval| eval.status == EvalStatus::Pending)
+        let is_due = |eval: &Evaluation| eval.wait_until.is_some_and(|at| at - now <= Span::seconds(1));
+        followup.is_some_and(|eval| eval.status == EvalStatus::Pending && is_due(&eval))
     };
     match decision.plan.nodes.iter().flat_map(|n| &n.places).find(|alloc| !has_its_own(alloc)) {
         None => Ok(()),
