@@ -211,10 +211,8 @@ impl Server {
         self.removals = open;
         let (_, mut cx) = self.split(now);
         for Removal { token, index } in settled {
-            cx.reply(
-                token,
-                if leads { Ok(WriteReply::Written { index }) } else { Err(unavailable(UNKNOWN)) },
-            );
+            let result = if leads { Ok(WriteReply::Written { index }) } else { Err(unavailable(UNKNOWN)) };
+            cx.reply(token, result);
         }
     }
 
@@ -307,4 +305,50 @@ fn not_changed(refused: &ChangeRefused) -> Refusal {
         _ => RefusalKind::Conflict,
     };
     Refusal::new(kind, refused.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::effects::Input;
+    use super::super::joining::tests::Meeting;
+    use super::*;
+    use wire::request::WriteRequest;
+
+    fn removal(id: u64) -> Vec<Input> {
+        vec![Input::Request { token: 9, action: WriteRequest::RemoveServer { id } }]
+    }
+
+    /// A leader of three that has just applied the removal of another one: their index and id.
+    fn removing() -> (Meeting, usize, u64) {
+        let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
+        meeting.run(Span::seconds(10));
+        let leader = meeting.servers.iter().position(|server| server.leader.is_some()).expect("one leads");
+        let gone = meeting.servers[(leader + 1) % 3].id();
+        meeting.turn(leader, removal(gone));
+        while meeting.suffrage(leader, gone) != Some(Suffrage::Removed) {
+            assert!(meeting.now < Mono(0).after(Span::seconds(20)), "it is not removed");
+            meeting.run(Span::millis(1));
+        }
+        (meeting, leader, gone)
+    }
+
+    #[test]
+    fn a_removal_is_answered_when_most_disks_know_it() {
+        let (mut meeting, leader, gone) = removing();
+        assert_eq!(meeting.replies, [], "the third server has not heard that it is committed");
+        meeting.run(Span::seconds(1));
+        let index = meeting.servers[leader].members.get(gone).expect("it is listed").modify_index;
+        let done = Ok(WriteReply::Written { index });
+        assert_eq!(meeting.replies, [done.clone()]);
+        meeting.turn(leader, removal(gone));
+        assert_eq!(meeting.replies, [done.clone(), done], "who asks again is told the same");
+    }
+
+    #[test]
+    fn a_deposed_leader_does_not_say_that_a_removal_is_safe() {
+        let (mut meeting, leader, _) = removing();
+        meeting.servers[leader].replica.step_down();
+        meeting.turn(leader, vec![]);
+        assert_eq!(meeting.replies, [Err(unavailable(UNKNOWN))]);
+    }
 }

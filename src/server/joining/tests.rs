@@ -11,6 +11,7 @@ use model::scheduling::SchedulerSettings;
 use model::time::Now;
 use state::samples::{AT, founding, in_memory, server_info};
 use state::store::{Options, Store};
+use wire::request::{Refusal, WriteReply};
 
 /// Servers that all reach each other.
 pub struct Meeting {
@@ -18,6 +19,8 @@ pub struct Meeting {
     pub now: Mono,
     /// On their way: to, from, bytes.
     pub frames: Vec<(u64, u64, Vec<u8>)>,
+    /// What users were told.
+    pub replies: Vec<Result<WriteReply, Refusal>>,
 }
 
 fn server(id: u64, expect: u32) -> Server {
@@ -42,7 +45,7 @@ fn server(id: u64, expect: u32) -> Server {
 impl Meeting {
     pub fn of(all: &[(u64, u32)]) -> Meeting {
         let servers = all.iter().map(|(id, expect)| server(*id, *expect)).collect();
-        let mut meeting = Meeting { servers, now: Mono(1), frames: vec![] };
+        let mut meeting = Meeting { servers, now: Mono(1), frames: vec![], replies: vec![] };
         let ids: Vec<u64> = all.iter().map(|(id, _)| *id).collect();
         for (n, own) in ids.iter().enumerate() {
             let links = ids.iter().filter(|id| *id != own).map(|peer| Input::LinkUp { peer: *peer });
@@ -64,6 +67,7 @@ impl Meeting {
                     let Some(n) = n else { continue };
                     self.turn(n, vec![Input::Snapshot { from, message }]);
                 }
+                Effect::Reply { result, .. } => self.replies.push(result),
                 _ => {}
             }
         }
@@ -90,7 +94,7 @@ impl Meeting {
         self.servers.iter().map(|server| server.members.region_id().unwrap_or_default()).collect()
     }
 
-    fn suffrage(&self, n: usize, id: u64) -> Option<Suffrage> {
+    pub fn suffrage(&self, n: usize, id: u64) -> Option<Suffrage> {
         self.servers[n].members.get(id).map(|member| member.suffrage)
     }
 }
