@@ -1,8 +1,8 @@
 //! Establishing leadership: a server that leads its term builds a leader's parts from the state, some rows a turn, so that no turn keeps
 //! raft waiting however large the region is.
 //!
-//! Refuses to know: what the parts do. Invariant: until it is over nothing is proposed, so that the state stays as it was when it
-//! began, and nobody is answered by half a leader.
+//! Refuses to know: what the parts do. Invariants: until it is over nobody is answered by half a leader, and nothing is
+//! proposed, so that the state stays as it was when it began.
 
 use super::context::Context;
 use super::keys;
@@ -45,7 +45,6 @@ impl EstablishLeadership {
 
     /// Goes on for one turn. A small region's leader is complete in its first.
     pub fn advance(mut self: Box<Self>, cx: &mut Context<'_>) -> Result<Established, Fault> {
-        assert_eq!(self.view.index(), cx.applied, "nothing is applied while leadership is established");
         loop {
             self.read(cx)?;
             if !self.walk.is_over() {
@@ -103,9 +102,14 @@ mod tests {
     use super::super::NO_LEADER;
     use super::super::effects::{Effect, Input};
     use super::super::testing::{Alone, asks, registration};
-    use model::time::Mono;
-    use state::samples::{AT, eval, info, spec};
-    use wire::command::Command;
+    use model::deployment::{Deployment, DeploymentStatus};
+    use model::id::DeploymentId;
+    use model::job::{JobSpec, JobType};
+    use model::periodic::Periodic;
+    use model::time::{Mono, Span};
+    use state::samples::{AT, alloc, eval, eval_id, info, key, node_id, place, register, spec};
+    use std::collections::{BTreeMap, BTreeSet};
+    use wire::command::{Command, NodeUpdateRequest};
 
     /// So many are open: more than are read in two turns.
     const EVALS: u128 = 207;
@@ -147,6 +151,82 @@ mod tests {
         assert!((3..20).contains(&turns), "{turns} turns");
         assert_eq!(ready(&alone), EVALS as u64);
         assert_eq!(alone.leader().nodes.expected(), 1);
+    }
+
+    /// What its parts hold, as text.
+    fn parts(alone: &mut Alone) -> Vec<String> {
+        let server = &alone.server;
+        let mut held = vec![
+            format!("drains {:?}", server.draining()),
+            format!("deployments {:?}", server.watched_deployments()),
+            format!("periodic jobs {:?}", server.timed_jobs()),
+        ];
+        let leader = alone.leader();
+        let queued: BTreeSet<_> = leader.evals.broker().contents();
+        held.push(format!("evaluations {queued:?}"));
+        held.push(format!("{:?}", leader.system_jobs));
+        held
+    }
+
+    #[test]
+    fn a_new_leader_has_what_the_old_one_had() {
+        let mut alone = Alone::with(|config| (config.workers, config.rows_per_turn) = (0, 1));
+        (1..=3).for_each(|n| _ = alone.add_node(info(n)));
+        let spec_of = |id: &str, job_type| JobSpec { job_type, ..spec(id, 1) };
+        let periodic = Periodic {
+            enabled: true,
+            spec: "0 0 1 1 *".into(),
+            specs: vec![],
+            prohibit_overlap: false,
+            time_zone: Periodic::UTC.into(),
+        };
+        let timed = JobSpec { periodic: Some(periodic), ..spec_of("timed", JobType::Batch) };
+        for wanted in [spec_of("everywhere", JobType::System), timed, spec_of("web", JobType::Service)] {
+            alone.propose(&register(wanted, None));
+        }
+        alone.submit(spec("open", 1));
+        let job = alone.view().job(&key("web")).unwrap().expect("is registered");
+        let deployment = Deployment {
+            id: DeploymentId::from_random(1),
+            job: key("web"),
+            job_create_index: job.create_index,
+            job_version: job.version,
+            job_modify_index: job.job_modify_index,
+            groups: BTreeMap::new(),
+            status: DeploymentStatus::Running,
+            status_description: String::new(),
+            priority: 50,
+            create_time: AT,
+            modify_time: AT,
+            create_index: 0,
+            modify_index: 0,
+        };
+        alone.propose(&Command::ApplyPlan {
+            eval: eval_id(1),
+            nodes: place(vec![alloc(1, &job, node_id(2), eval_id(1))]),
+            deployment: Some(Box::new(deployment)),
+            updates: vec![],
+            evals: vec![],
+            at: AT,
+        });
+        let request = NodeUpdateRequest::Drain {
+            deadline: Span::hours(1),
+            ignore_system: false,
+            meta: BTreeMap::new(),
+        };
+        alone.propose(&Command::UpdateNode { node: node_id(2), request, evals: vec![], at: alone.wall });
+        let before = parts(&mut alone);
+        assert!(before.iter().all(|held| !held.contains("{}") && !held.ends_with("None")), "{before:?}");
+        alone.server.step_down(alone.now);
+        alone.server.replica.propose(&Command::UpdateEvals { evals: vec![], at: AT }).expect("it leads");
+        let mut asks_for_key = false;
+        while alone.server.leader.is_none() {
+            let effects = alone.turn(vec![]).effects;
+            asks_for_key |= effects.iter().any(|effect| matches!(effect, Effect::MakeSigningKey));
+        }
+        assert_eq!(parts(&mut alone), before);
+        assert_eq!(alone.leader().nodes.expected(), 3);
+        assert!(asks_for_key, "the region has none yet");
     }
 
     #[test]

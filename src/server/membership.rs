@@ -339,7 +339,7 @@ mod tests {
         meeting.run(Span::seconds(1));
         let index = meeting.servers[leader].members.get(gone).expect("it is listed").modify_index;
         let done = Ok(WriteReply::Written { index });
-        assert_eq!(meeting.replies, [done.clone()]);
+        assert_eq!(meeting.replies, std::slice::from_ref(&done));
         meeting.turn(leader, removal(gone));
         assert_eq!(meeting.replies, [done.clone(), done], "who asks again is told the same");
     }

@@ -358,8 +358,7 @@ impl Server {
         }
         self.serve_reads(reads, now);
         self.abandon_if_deposed(now);
-        let leads = self.leader.is_some() || self.establishing.is_some();
-        if applied && !leads && self.replica.leads_its_term() {
+        if applied && self.leader.is_none() && self.replica.leads_its_term() {
             self.begin_to_lead(now)?;
         }
         Ok(())

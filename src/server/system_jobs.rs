@@ -19,7 +19,7 @@ use wire::change::Change;
 use wire::command::Command;
 
 /// The system jobs of the region, as a leader knows them.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct SystemJobs(BTreeSet<JobKey>);
 
 impl SystemJobs {

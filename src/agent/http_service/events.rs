@@ -192,3 +192,21 @@ impl Drop for Reader {
         self.service.events.inner().wakers.remove(&self.number);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::samples::eval;
+    use wire::event::Object;
+
+    #[test]
+    fn a_line_made_for_another_reader_is_no_older_than_asked_for() {
+        let streams = EventStreams::new(10);
+        let objects = vec![Object::Eval(Arc::new(eval(1, "web")))];
+        let entry = Events { index: 5, kind: "EvaluationUpdated", objects };
+        for begins in [0, 5, 6, 0] {
+            let line = streams.line(0, &entry, &Subscription::of_everything(begins));
+            assert_eq!(line.is_some(), begins <= 5, "from {begins} on");
+        }
+    }
+}

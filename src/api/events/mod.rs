@@ -90,6 +90,12 @@ fn topic(text: &str) -> Result<(String, String), Response> {
 }
 
 impl Subscription {
+    /// To all topics of all namespaces.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn of_everything(index: u64) -> Subscription {
+        Subscription { topics: vec![("*".into(), "*".into())], namespace: None, index }
+    }
+
     /// Both subscriptions get the same lines, of entries that neither of them begins after.
     pub fn has_same_lines(&self, other: &Subscription) -> bool {
         (&self.topics, &self.namespace) == (&other.topics, &other.namespace)
@@ -282,8 +288,7 @@ mod tests {
     #[test]
     fn an_older_entry_that_comes_after_the_reader_is_left_out() {
         let mut buffer = EventBuffer::new(10);
-        let all = vec![("*".to_string(), "*".to_string())];
-        let subscription = Subscription { topics: all, namespace: None, index: 311 };
+        let subscription = Subscription::of_everything(311);
         let mut place = buffer.begin(subscription.index);
         (305..=312).for_each(|index| buffer.push(events(index, 1)));
         let mut told = Vec::new();
