@@ -167,10 +167,7 @@ impl Plans {
     /// What the part takes from its node beyond what the state counts already, or `None` if it must be refused.
     fn verify_node(&self, part: &NodePlan, seen: u64, view: &View) -> Result<Option<Taken>, Fault> {
         let mut taken = Taken::by_stops(part);
-        if part.places.is_empty() {
-            return Ok(Some(taken));
-        }
-        let mut in_place_only = true;
+        let (mut in_place_only, mut takes_something) = (true, false);
         for alloc in &part.places {
             let known = if alloc.create_index == 0 { None } else { view.alloc(alloc.id)? };
             if known.as_ref().is_some_and(|known| self.has_made_way(known, alloc)) {
@@ -180,11 +177,16 @@ impl Plans {
                 // it has ended: what is written to it takes nothing
                 continue;
             }
+            takes_something = true;
             taken.take(alloc.resources.holding());
             match known {
                 Some(known) => taken.give_back(known.resources.holding()),
                 None => in_place_only = false,
             }
+        }
+        if !takes_something {
+            // the node may be full, or gone
+            return Ok(Some(taken));
         }
         let closing = self.closing.contains_key(&part.node_id);
         if !in_place_only && (closing || !view.fleet().ready(part.node_id)) {

@@ -102,17 +102,19 @@ impl<'a> GroupReconciler<'_, 'a> {
         idle && canaries.is_none() && self.rollout.group_is_done(self.group)
     }
 
-    /// Until when nothing may be placed, because nodes that went away may still be stopping what they have
-    /// (scheduler.md 8.2.9).
-    fn held_until(&self, allocs: &AllocSet<'a>) -> Option<Wall> {
+    /// Until when nothing may be placed, because nodes that went away may still be stopping what they have, and the
+    /// allocation that it is for (scheduler.md 8.2.9).
+    fn held_until(&self, allocs: &AllocSet<'a>) -> Option<(Wall, &'a Allocation)> {
         let policy = self.group.disconnect.as_ref()?;
         let newly_lost = tainted::split(allocs.clone(), Some(self.group), self.input).lost;
         let lost = |a: &&&Allocation| {
             let known = a.client == ClientStatus::Lost && a.next.is_none();
             known || newly_lost.contains_key(&a.id)
         };
-        let until = |a: &&Allocation| disconnect::held_until(policy, self.group, a, self.input.now);
-        allocs.values().filter(lost).filter_map(until).max()
+        let until = |a: &'a Allocation| {
+            disconnect::held_until(policy, self.group, a, self.input.now).map(|until| (until, a))
+        };
+        allocs.values().filter(lost).copied().filter_map(until).max_by_key(|(until, a)| (*until, a.id))
     }
 
     /// What becomes of each (scheduler.md 8.2.3 to scheduler.md 8.2.8).
@@ -218,7 +220,7 @@ impl<'a> GroupReconciler<'_, 'a> {
 
     /// What is to be looked at again, and when (scheduler.md 8.2.8 to scheduler.md 8.2.10). What is replaced or stopped by
     /// now is not.
-    fn create_followups(&mut self, held: Option<Wall>, mut sets: GroupAllocSets<'a>) {
+    fn create_followups(&mut self, held: Option<(Wall, &'a Allocation)>, mut sets: GroupAllocSets<'a>) {
         let stopped = self.changes.stops.iter().map(|s| s.alloc.id);
         let gone: BTreeSet<AllocId> =
             stopped.chain(self.changes.destructive.iter().map(|r| r.alloc.id)).collect();
@@ -231,10 +233,22 @@ impl<'a> GroupReconciler<'_, 'a> {
         let timeout =
             expiry.and_then(|at| reschedule::disconnect_timeout(&sets.disconnecting, &followups, at));
         followups.extend(timeout);
-        followups.extend(held.filter(|_| !sets.lost.is_empty()).map(|at| reschedule::wait(at, Vec::new())));
+        followups.extend(held.and_then(|(at, alloc)| self.end_of_hold(at, alloc)));
         self.changes.followups.extend(followups);
         self.changes.disconnected.extend(sets.disconnecting.into_values());
         self.changes.reconnected.extend(sets.reconnecting.into_values());
+    }
+
+    /// Nothing else makes anybody look at a group that is held back: it is neither placed nor blocked. So each
+    /// evaluation sees to it that one comes when the hold ends, unless the allocation that it is for waits for one
+    /// already. One that is lost only now is stopped by this plan, and cannot be amended by it, too.
+    fn end_of_hold(&self, at: Wall, alloc: &'a Allocation) -> Option<reschedule::Followup<'a>> {
+        if alloc.client != ClientStatus::Lost {
+            return Some(reschedule::wait(at, Vec::new()));
+        }
+        let comes = |eval| eval != self.input.eval.id && (self.input.is_pending)(eval);
+        let waits = alloc.followup_eval.is_some_and(comes);
+        (!waits).then(|| reschedule::wait(at, vec![alloc]))
     }
 }
 

@@ -104,6 +104,30 @@ fn accepted(alone: &mut Alone, plan: &Plan) -> usize {
     alone.leader().plans.verify(plan, &view).expect("reads").iter().flatten().count()
 }
 
+/// The node's report that the allocation is complete.
+fn ends(id: AllocId, node: NodeId) -> Command {
+    let (client, client_description) = (ClientStatus::Complete, String::new());
+    let updates = vec![AllocUpdate { id, client, client_description, task_states: BTreeMap::new() }];
+    Command::UpdateAllocs { seen: u64::MAX, node, updates, verdicts: vec![], evals: vec![], at: AT }
+}
+
+#[test]
+fn what_is_written_to_an_ended_allocation_needs_no_node() {
+    let mut alone = crowded();
+    let low = only_alloc(&alone, "low");
+    let gone = node_id(99);
+    let place = |alloc: Allocation| NodePlan { node_id: gone, stops: vec![], places: vec![alloc] };
+    let plan = Plan { nodes: vec![place(low.clone())], ..Plan::default() };
+    assert_eq!(accepted(&mut alone, &plan), 0, "it lives");
+    alone.append(&ends(low.id, low.node_id));
+    alone.turn(vec![]);
+    assert_eq!(accepted(&mut alone, &plan), 1);
+    let (mut new, mut both) = (low.clone(), plan.clone());
+    (new.id, new.create_index) = (state::samples::alloc_id(99), 0);
+    both.nodes[0].places.push(new);
+    assert_eq!(accepted(&mut alone, &both), 0, "what is new does");
+}
+
 #[test]
 fn no_plan_brings_more_allocations_than_a_node_takes() {
     let mut alone = Alone::new(SchedulerSettings::default());
@@ -141,19 +165,7 @@ fn what_changed_meanwhile_makes_way_for_nothing() {
     let changes: [fn(&mut Alone, &Allocation); 4] = [
         // it has ended
         |alone, low| {
-            let (client, client_description) = (ClientStatus::Complete, String::new());
-            let updates =
-                vec![AllocUpdate { id: low.id, client, client_description, task_states: BTreeMap::new() }];
-            let node = low.node_id;
-            let command = Command::UpdateAllocs {
-                seen: u64::MAX,
-                node,
-                updates,
-                verdicts: vec![],
-                evals: vec![],
-                at: AT,
-            };
-            alone.append(&command);
+            alone.append(&ends(low.id, low.node_id));
             alone.turn(vec![]);
         },
         // its servers have changed it
@@ -343,11 +355,7 @@ fn room_that_becomes_free_wakes_what_waits_for_it() {
     assert_eq!(alone.work(vec![registers(spec("a", 1)), registers(spec("b", 1))]), 2);
     let waits = alone.server.status().broker.blocked;
     assert_eq!((alone.allocs("a").len(), alone.allocs("b").len(), waits), (1, 0, 1));
-    let (id, node) = (only_alloc(&alone, "a").id, node_id(1));
-    let (client, client_description) = (ClientStatus::Complete, String::new());
-    let updates = vec![AllocUpdate { id, client, client_description, task_states: BTreeMap::new() }];
-    let ended =
-        Command::UpdateAllocs { seen: u64::MAX, node, updates, verdicts: vec![], evals: vec![], at: AT };
+    let ended = ends(only_alloc(&alone, "a").id, node_id(1));
     alone.append(&ended);
     assert_eq!(alone.work(vec![]), 1);
     assert_eq!(alone.allocs("b").len(), 1);

@@ -2,6 +2,8 @@
 
 use super::*;
 use model::alloc::Leave;
+use model::job::{DisconnectPolicy, Reconcile};
+use model::time::Span;
 
 /// One allocation on the first of `n` nodes, which takes nothing new any more, and is asked to leave.
 fn leaving(n: u128, how: Leave) -> (Harness, JobSpec) {
@@ -50,4 +52,28 @@ fn who_waits_on_a_node_that_dies_is_lost_like_any_other() {
     let decision = world.run(&spec);
     let clients: Vec<_> = stops(&decision).iter().map(|s| s.2).collect();
     assert_eq!(clients, [Some(C::Lost)]);
+}
+
+/// Its place stays free while its node may still be stopping it. It was lost without a plan that said so, so that only the
+/// next evaluation can see to it that the group is looked at again: the group is neither placed nor blocked.
+#[test]
+fn who_finds_a_group_held_back_sees_to_its_end_once() {
+    let mut spec = spec("a", 1);
+    spec.groups[0].disconnect = Some(DisconnectPolicy {
+        lost_after: None,
+        stop_on_client_after: Some(Span::seconds(60)),
+        replace: true,
+        reconcile: Reconcile::BestScore,
+    });
+    let mut world = settled(nodes(2), &spec);
+    let id = *world.allocs.keys().next().expect("one was placed");
+    world.allocs.values_mut().for_each(|a| (a.desired, a.client) = (D::Stop, C::Lost));
+    let decision = world.run(&spec);
+    let looks: Vec<_> = decision.created.iter().map(|e| (e.trigger, e.wait_until)).collect();
+    assert_eq!(looks, [(Trigger::AllocReschedule, Some(NOW + Span::seconds(65)))]);
+    let lost = &world.allocs[&id];
+    assert_eq!((lost.desired, lost.client), (D::Stop, C::Lost), "it stays what it is");
+    assert_eq!(lost.followup_eval, Some(decision.created[0].id));
+    assert_eq!(world.run(&spec).created, [], "one evaluation is enough");
+    assert_eq!(world.allocs.len(), 1);
 }

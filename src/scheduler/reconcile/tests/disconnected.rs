@@ -4,6 +4,7 @@ use super::tainted_nodes::patient;
 use super::*;
 use model::alloc::{Leave, NodeScore, Scores, StateChange};
 use model::eval::Trigger;
+use model::id::EvalId;
 use model::job::{DisconnectPolicy, Reconcile, ReschedulePolicy};
 use model::time::Span;
 
@@ -205,9 +206,27 @@ fn r10_stop_on_client_after_delays_the_replacement() {
     assert_eq!(due(&changes), [(Trigger::AllocReschedule, 65, 0)], "with the time that killing takes");
     assert!(changes.replacements.is_empty() && changes.missing.is_empty());
     (allocs[0].desired, allocs[0].client) = (D::Stop, C::Lost);
-    for (seconds, placed) in [(64, 0), (65, 1)] {
+    for (seconds, placed, followups) in [(64, 0, 1), (65, 1, 0)] {
         allocs[0].states = vec![StateChange { status: C::Lost, at: NOW + Span::seconds(-seconds) }];
         let changes = case.changes(&allocs);
-        assert_eq!((changes.missing.len(), changes.followups.len()), (placed, 0), "{seconds}");
+        assert_eq!((changes.missing.len(), changes.followups.len()), (placed, followups), "{seconds}");
     }
+}
+
+/// Whoever finds a group held back sees to it that somebody looks when the hold ends: exactly one evaluation waits.
+#[test]
+fn r10_a_hold_has_one_evaluation_that_ends_it() {
+    let mut job = patient();
+    (policy(&mut job).lost_after, policy(&mut job).stop_on_client_after) = (None, Some(Span::seconds(60)));
+    let mut lost = [alloc(&job, 0, 9)];
+    (lost[0].desired, lost[0].client) = (D::Stop, C::Lost);
+    lost[0].states = vec![StateChange { status: C::Lost, at: NOW }];
+    let case = Case::of(&job);
+    assert_eq!(due(&case.changes(&lost)), [(Trigger::AllocReschedule, 65, 1)], "nobody waits for it yet");
+    lost[0].followup_eval = Some(EvalId::from_random(5));
+    assert_eq!(due(&case.changes(&lost)), [], "one waits");
+    let over = Case { is_pending: &|_| false, ..Case::of(&job) };
+    assert_eq!(due(&over.changes(&lost)), [(Trigger::AllocReschedule, 65, 1)], "it came too early");
+    lost[0].followup_eval = Some(case.eval.id);
+    assert_eq!(due(&case.changes(&lost)), [(Trigger::AllocReschedule, 65, 1)], "it comes too early now");
 }
