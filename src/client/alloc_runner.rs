@@ -84,7 +84,10 @@ impl AllocRunner {
     }
 
     pub fn restore(local: RecoveredAlloc, now: Now) -> AllocRunner {
-        let RecoveredAlloc { record, mut tasks } = local;
+        let RecoveredAlloc { mut record, mut tasks } = local;
+        // a first run is durable before its directory is built, and that it was built is no promise: what may have run has run
+        let built_unseen = !record.dir_built && tasks.values().any(|task| task.run.is_some());
+        record.dir_built |= built_unseen;
         let id = record.assignment.id;
         let runner = |t: &Task| TaskRunner::new(id, t, tasks.remove(&t.name), now);
         let tasks: Vec<_> = record.assignment.group.tasks.iter().map(runner).collect();
@@ -93,7 +96,7 @@ impl AllocRunner {
             age: Age::new(record.received, now),
             record,
             tasks,
-            record_dirty: Dirty::Clean,
+            record_dirty: if built_unseen { Dirty::Lazy } else { Dirty::Clean },
             stage: Stage::Prestart,
             plan: None,
             remove_at: None,

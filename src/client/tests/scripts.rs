@@ -3,12 +3,14 @@
 use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::effects::Input;
+use model::alloc::DesiredStatus;
 use model::job::{JobType, RestartMode, Task};
 use model::resources::{Hook, Lifecycle};
-use model::task::TaskPhase;
-use model::time::Span;
+use model::task::{Exit, ExitStatus, TaskPhase};
+use model::time::{Span, Wall};
 use model::value::Value;
 use std::collections::BTreeSet;
+use wire::keeper::RunState;
 
 fn hooked(name: &str, hook: Hook, sidecar: bool) -> Task {
     Task { lifecycle: Some(Lifecycle { hook, sidecar }), ..task(name) }
@@ -86,6 +88,28 @@ fn poststop_tasks_run_though_the_agent_was_restarted_in_between() {
     w.exit("stop", 0);
     w.pass(s(2));
     assert_eq!(w.status(1), "complete");
+}
+
+/// That its directory was built was no promise yet when the power failed, and the next power cut comes while its task waits to be
+/// restarted. The wish to stop it is the first thing that the node hears then.
+#[test]
+fn poststop_tasks_run_though_power_cuts_hide_that_others_ran() {
+    let tasks = [task("main"), hooked("stop", Hook::Poststop, false)];
+    let mut w = World::new(&[assignment(1, &tasks)]);
+    w.pass(s(2));
+    assert_eq!(w.living(), ["main#1"]);
+    w.processes[0].state =
+        RunState::Exited { exit: Exit { status: ExitStatus::Code(1), oom_killed: false }, at: Wall(0) };
+    w.reboot();
+    w.pass(s(2));
+    assert_eq!(w.living(), [""; 0], "it waits to be restarted");
+    w.keeper_up = false;
+    w.reboot();
+    w.stop_alloc(1);
+    w.keeper_up = true;
+    w.reboot();
+    w.pass(s(2));
+    assert_eq!(w.living(), ["stop#2"], "{:#?}", w.trace);
 }
 
 #[test]
