@@ -16,6 +16,7 @@ use client::effects::Grant;
 use client::effects::{Effect, Input};
 use client::{Client, ClientStatusReport};
 use model::id::NodeId;
+use model::member::ServerAddress;
 use model::time::{Mono, Span};
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -157,10 +158,15 @@ impl ClientLoop {
         if self.reported.as_ref() == Some(&status) {
             return;
         }
-        let address = |id: &u64| self.channels.servers.get(id).cloned();
+        let configured = |server: &ServerAddress| self.channels.servers.get(&server.id).cloned();
+        let listed = |server: &ServerAddress| Some(server.rpc_addr.clone()).filter(|at| !at.is_empty());
         self.channels.report.set(Some(ClientReport {
             node_id: status.node,
-            known_servers: status.servers.iter().filter_map(address).collect(),
+            known_servers: status
+                .servers
+                .iter()
+                .filter_map(|s| listed(s).or_else(|| configured(s)))
+                .collect(),
             allocations: status.allocs as u64,
             since_heartbeat: status.last_heartbeat.map(|at| clock::mono().since(at)),
             heartbeat_ttl: status.heartbeat_ttl,

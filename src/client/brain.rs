@@ -92,8 +92,7 @@ impl Client {
         now: Now,
     ) -> Client {
         let mut random = Stream::new(seed, 0);
-        let seen = recovered.iter().map(|l| l.record.assignment.alloc_modify_index).max().unwrap_or(0);
-        let servers = Servers::new(config.servers.clone(), seen, &mut random);
+        let servers = Servers::new(config.servers.clone(), &store, &mut random);
         let allocs =
             recovered.into_iter().map(|l| (l.record.assignment.id, AllocRunner::restore(l, now))).collect();
         let dynamic_meta = store.dynamic_meta().clone();
@@ -184,7 +183,7 @@ impl Client {
     }
 
     pub fn status(&self) -> ClientStatusReport {
-        let mut troubles: Vec<String> = self.servers.trouble().map(str::to_string).into_iter().collect();
+        let mut troubles: Vec<String> = self.servers.troubles().collect();
         if let Keeper::Down { why } = &self.keeper {
             troubles.push(format!("no keeper, so no task can start or stop: {why}"));
         }
@@ -198,7 +197,7 @@ impl Client {
             last_heartbeat: self.servers.last_ok(),
             allocs: self.allocs.len(),
             allocs_running: self.allocs.values().filter(|a| a.running()).count(),
-            servers: self.servers.known().to_vec(),
+            servers: self.servers.known().addresses(),
             heartbeat_ttl: self.servers.ttl(),
             troubles,
             measured: self.metrics.snapshot(&self.allocs, self.info.as_deref()),

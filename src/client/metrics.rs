@@ -4,6 +4,7 @@
 use super::alloc_runner::AllocRunner;
 use model::alloc::ClientStatus;
 use model::id::{AllocId, NodeId};
+use model::member::ServerAddress;
 use model::node::NodeInfo;
 use model::resources::Amount;
 use model::time::{Mono, Span};
@@ -19,7 +20,8 @@ pub struct ClientStatusReport {
     pub last_heartbeat: Option<Mono>,
     pub allocs: usize,
     pub allocs_running: usize,
-    pub servers: Vec<u64>,
+    /// Whom it asks, in order of preference; with no address where the region has told none.
+    pub servers: Vec<ServerAddress>,
     /// What the servers granted last; zero before.
     pub heartbeat_ttl: Span,
     /// What keeps the node from its work, in sentences.

@@ -3,16 +3,21 @@
 //!
 //! Refuses to know: what an allocation is made of.
 
+mod address_book;
+mod followed;
 mod retry;
 
 use super::config::Config;
 use super::effects::{Effect, PendingEffects};
+use address_book::AddressBook;
+use followed::{FollowedState, Seen};
 use model::deployment::Verdict;
 use model::id::AllocId;
+use model::member::Generation;
 use model::node::NodeInfo;
 use model::random::Stream;
 use model::time::{Mono, Span};
-use retry::heartbeat_retry;
+use state::client_store::{ClientStore, ShownState};
 use std::collections::BTreeMap;
 use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
@@ -23,8 +28,6 @@ const REQUEST_TIMEOUT: Span = Span::seconds(5);
 const WATCH_TIMEOUT: Span = Span(WATCH_HOLD.0 + REQUEST_TIMEOUT.0);
 /// For this long after a first failure a request is repeated quickly: an election takes about that time.
 const FAST_RETRY_WINDOW: Span = Span::seconds(5);
-/// How long servers that know less than they did before are asked again.
-const STALE_SERVER_TIMEOUT: Span = Span::minutes(1);
 /// What the servers give a node beyond its TTL (server.md 6).
 const HEARTBEAT_GRACE: Span = Span::seconds(10);
 
@@ -59,8 +62,13 @@ struct Slot {
 /// What an answer means for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerUpdate {
-    Wanted(AllocSet),
+    Wanted {
+        set: AllocSet,
+        is_other_generation: bool,
+    },
     Fetched(Vec<Assignment>),
+    /// There are other servers, or some are elsewhere.
+    Listed,
     /// Whether the report in flight was acknowledged.
     Reported(bool),
     /// The servers may have marked this node as down: everything is reported again.
@@ -69,8 +77,7 @@ pub enum ServerUpdate {
 
 #[derive(Debug)]
 pub struct Servers {
-    list: Vec<u64>,
-    at: usize,
+    book: AddressBook,
     next_request: u64,
     slots: [Slot; 4],
     info: Option<Box<NodeInfo>>,
@@ -83,25 +90,16 @@ pub struct Servers {
     outdated: bool,
     ttl: Span,
     last_ok: Option<Mono>,
-    /// The watch asks for what is newer.
-    since: u64,
-    /// The newest index that the servers have shown.
-    seen: u64,
-    /// When they first showed an older one.
-    doubted: Option<Mono>,
-    /// The newest index of the state that is known from any answer: reports that were applied later are others than those that
-    /// this node has heard of.
-    shown: u64,
+    followed: FollowedState,
     need: BTreeMap<AllocId, u64>,
     trouble: Option<String>,
 }
 
 impl Servers {
-    /// `seen`: the newest index of the servers that this node has stored.
-    pub fn new(list: Vec<u64>, seen: u64, random: &mut Stream) -> Servers {
+    /// `configured`: the servers that the configuration names. `store`: what this node has stored of servers.
+    pub fn new(configured: Vec<u64>, store: &ClientStore, random: &mut Stream) -> Servers {
         Servers {
-            list,
-            at: 0,
+            book: AddressBook::new(configured, store.servers().clone()),
             next_request: random.next_u64(),
             slots: [Slot::default(); 4],
             info: None,
@@ -111,10 +109,7 @@ impl Servers {
             outdated: false,
             ttl: Span::ZERO,
             last_ok: None,
-            since: 0,
-            seen,
-            doubted: None,
-            shown: seen,
+            followed: FollowedState::new(store.shown()),
             need: BTreeMap::new(),
             trouble: None,
         }
@@ -128,16 +123,21 @@ impl Servers {
         self.last_ok
     }
 
-    pub fn known(&self) -> &[u64] {
-        &self.list
+    pub fn known(&self) -> &AddressBook {
+        &self.book
     }
 
     pub fn ttl(&self) -> Span {
         self.ttl
     }
 
-    pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    pub fn troubles(&self) -> impl Iterator<Item = String> {
+        self.trouble.clone().into_iter().chain(self.followed.trouble())
+    }
+
+    /// The newest state that a watch has brought.
+    pub fn shown(&self) -> ShownState {
+        self.followed.shown
     }
 
     /// The first description registers the node; a different one later does so again after a while.
@@ -188,7 +188,7 @@ impl Servers {
                 self.slots[kind as usize].due = due;
             }
             NodeReply::StaleReport { index } if kind == RequestKind::Report => {
-                self.shown = self.shown.max(index);
+                self.followed.newest = self.followed.newest.max(index);
                 self.retry_report(now, random);
             }
             reply => {
@@ -228,8 +228,16 @@ impl Servers {
                 self.heartbeat_acknowledged(ttl, now);
                 server_updates.push(ServerUpdate::Reconnected);
             }
-            (RequestKind::Watch, NodeReply::Allocs(set)) => {
-                server_updates.extend(self.apply_watch_reply(set, now, random))
+            (RequestKind::Watch, NodeReply::Watched { generation, set, servers }) => {
+                let seen = self.see(generation, set.index, now, random);
+                if seen == Seen::Older {
+                    return;
+                }
+                let is_other_generation = seen == Seen::OtherGeneration;
+                if servers.is_some_and(|list| self.book.learn(list, is_other_generation)) {
+                    server_updates.push(ServerUpdate::Listed);
+                }
+                server_updates.push(ServerUpdate::Wanted { set, is_other_generation });
             }
             (RequestKind::Fetch, NodeReply::Fetched { assignments }) => {
                 for a in &assignments {
@@ -240,7 +248,7 @@ impl Servers {
                 server_updates.push(ServerUpdate::Fetched(assignments));
             }
             (RequestKind::Report, NodeReply::Reported { index }) => {
-                self.shown = self.shown.max(index);
+                self.followed.newest = self.followed.newest.max(index);
                 self.slots[RequestKind::Report as usize].due = now;
                 server_updates.push(ServerUpdate::Reported(true));
             }
@@ -251,24 +259,23 @@ impl Servers {
         }
     }
 
-    /// What a watch brought, unless it comes from servers that know less than this node has seen: a deposed leader may
-    /// still answer, and following it would stop what was placed since. Only after `STALE_SERVER_TIMEOUT` are they believed.
-    fn apply_watch_reply(&mut self, set: AllocSet, now: Mono, random: &mut Stream) -> Option<ServerUpdate> {
-        let slot = &mut self.slots[RequestKind::Watch as usize];
-        if set.index < self.seen {
-            let doubted = *self.doubted.get_or_insert(now);
-            self.since = 0;
-            if now.since(doubted) < STALE_SERVER_TIMEOUT {
-                slot.due = now.after(random.span_between(Span::seconds(2), Span::seconds(4)));
-                return None;
-            }
+    /// What a watch brought is not followed if a server knows less than this node has seen: that would stop what was placed
+    /// since.
+    fn see(&mut self, generation: Generation, index: u64, now: Mono, random: &mut Stream) -> Seen {
+        let seen = self.followed.see(generation, index);
+        if seen == Seen::Older {
+            self.switch_server();
         }
-        let nothing_new = set.index == self.since;
-        slot.due = if nothing_new { now.after(Span::seconds(1)) } else { now };
-        self.doubted = None;
-        (self.since, self.seen) = (set.index, set.index);
-        self.shown = self.shown.max(set.index);
-        Some(ServerUpdate::Wanted(set))
+        self.slots[RequestKind::Watch as usize].due = match seen {
+            Seen::Older => now.after(random.span_between(Span::seconds(2), Span::seconds(4))),
+            Seen::Followed { nothing_new: true } => now.after(Span::seconds(1)),
+            Seen::Followed { nothing_new: false } | Seen::OtherGeneration => now,
+        };
+        if seen == Seen::OtherGeneration {
+            // what was asked of the other state is no answer any more
+            self.slots[RequestKind::Fetch as usize].in_flight = None;
+        }
+        seen
     }
 
     /// True if the servers have not heard from this node for so long that they may have marked it as down.
@@ -276,8 +283,9 @@ impl Servers {
         let silent = self.last_ok.is_some_and(|at| now.since(at) > self.ttl + HEARTBEAT_GRACE);
         let fresh = !self.registered;
         if fresh {
-            // They may have been restored since: everything is asked for.
-            self.since = 0;
+            // They may have been restored since: everything is asked for, and nobody holds an earlier watch.
+            self.followed.since = 0;
+            self.slots[RequestKind::Watch as usize].in_flight = None;
         }
         self.ttl = ttl.max(Span::seconds(1));
         self.last_ok = Some(now);
@@ -300,7 +308,7 @@ impl Servers {
     }
 
     pub fn report_can_go(&self, now: Mono) -> bool {
-        !self.list.is_empty() && self.report_due().is_some_and(|due| due <= now)
+        !self.book.ids().is_empty() && self.report_due().is_some_and(|due| due <= now)
     }
 
     /// When the next report may be tried, if none is under way.
@@ -319,7 +327,7 @@ impl Servers {
     ) -> usize {
         loop {
             let count = updates.len();
-            let request = NodeRequest::report(config.node, config.secret, self.shown, &updates);
+            let request = NodeRequest::report(config.node, config.secret, self.followed.newest, &updates);
             let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
             if bytes.len() <= frame::MAX_FRAME_BYTES || count <= 1 {
                 self.send_encoded(RequestKind::Report, bytes, now, effects);
@@ -351,7 +359,7 @@ impl Servers {
             }
         }
         self.take_newer_description(now);
-        if self.list.is_empty() {
+        if self.book.ids().is_empty() {
             self.trouble = Some("no server is known: name one in the configuration".into());
             return server_updates;
         }
@@ -370,12 +378,10 @@ impl Servers {
             return server_updates;
         }
         if self.may_send(RequestKind::Watch, now) {
-            self.send(
-                RequestKind::Watch,
-                NodeRequest::Watch { node, secret, since: self.since },
-                now,
-                effects,
-            );
+            let (generation, since) = (self.followed.shown.generation, self.followed.since);
+            let servers = self.book.listed().index;
+            let request = NodeRequest::Watch { node, secret, generation, since, servers };
+            self.send(RequestKind::Watch, request, now, effects);
         }
         if self.may_send(RequestKind::Fetch, now) && !self.need.is_empty() {
             let allocs = self.need.keys().copied().take(MAX_ASSIGNMENTS).collect();
@@ -406,7 +412,7 @@ impl Servers {
     }
 
     fn send_encoded(&mut self, kind: RequestKind, bytes: Vec<u8>, now: Mono, effects: &mut PendingEffects) {
-        let Some(&to) = self.list.get(self.at) else { return };
+        let Some(to) = self.book.current() else { return };
         let patience = if kind == RequestKind::Watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
         let in_flight = InFlight { request: self.next_request, to, deadline: now.after(patience) };
         self.slots[kind as usize].in_flight = Some(in_flight);
@@ -445,24 +451,10 @@ impl Servers {
     }
 
     fn switch_server(&mut self) {
-        self.at = (self.at + 1).checked_rem(self.list.len()).unwrap_or(0);
+        self.book.turn_to_next();
         // A watch is held for minutes: none is left with a server that may be gone.
-        let current = self.list.get(self.at).copied();
+        let current = self.book.current();
         self.slots[RequestKind::Watch as usize].in_flight.take_if(|f| Some(f.to) != current);
-    }
-
-    fn backoff(&self, kind: RequestKind, now: Mono, config: &Config, random: &mut Stream) -> Span {
-        let s = Span::seconds;
-        match kind {
-            _ if config.dev => s(1),
-            RequestKind::Presence if self.registered => {
-                let left = self.last_ok.map(|at| self.ttl.0.saturating_sub(now.since(at).0));
-                heartbeat_retry(left.map(Span), random)
-            }
-            RequestKind::Presence => random.span_between(s(15), s(30)),
-            RequestKind::Watch | RequestKind::Fetch => random.span_between(s(30), s(60)),
-            RequestKind::Report => random.span_between(s(5), s(10)),
-        }
     }
 
     pub fn next_deadline(&self, now: Mono) -> Option<Mono> {
@@ -475,7 +467,7 @@ impl Servers {
                 RequestKind::Report => false,
             };
             let slot = &self.slots[kind as usize];
-            slot.in_flight.map(|f| f.deadline).or((wanted && !self.list.is_empty()).then_some(slot.due))
+            slot.in_flight.map(|f| f.deadline).or((wanted && !self.book.ids().is_empty()).then_some(slot.due))
         };
         let newer = self.newer.as_ref().map(|(at, _)| *at);
         REQUEST_KINDS.into_iter().filter_map(due).chain(newer).filter(|at| *at > now).min()

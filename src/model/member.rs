@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub const MAX_SERVER_ID: u64 = (1 << 53) - 1;
 /// The longest name, address or version of a server.
 const MAX_TEXT_BYTES: usize = 256;
+/// The longest list of servers that a node keeps.
+const MAX_LISTED: usize = 64;
 
 /// What a server says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +59,40 @@ pub struct ServerMember {
     pub modify_index: u64,
 }
 
+/// Where a server of the region is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerAddress {
+    /// Its raft id.
+    pub id: u64,
+    pub rpc_addr: String,
+}
+
+/// Where all of the region's servers are reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerList {
+    /// The entry that changed it last; 0: nothing is known.
+    pub index: u64,
+    /// By raft id, ascending.
+    pub servers: Vec<ServerAddress>,
+}
+
+impl ServerList {
+    /// It is short enough to be kept.
+    pub fn is_bounded(&self) -> bool {
+        self.servers.len() <= MAX_LISTED && self.servers.iter().all(|s| s.rpc_addr.len() <= MAX_TEXT_BYTES)
+    }
+
+    /// `members`: all servers that there are and were.
+    pub fn of(members: &[ServerMember]) -> ServerList {
+        let present = members.iter().filter(|member| member.suffrage != Suffrage::Removed);
+        let address = |m: &ServerMember| ServerAddress { id: m.id, rpc_addr: m.info.rpc_addr.clone() };
+        ServerList {
+            index: members.iter().map(|member| member.modify_index).max().unwrap_or(0),
+            servers: present.map(address).collect(),
+        }
+    }
+}
+
 /// What all of a region's servers know: commands of higher levels are not proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionLevel {
@@ -76,7 +112,20 @@ pub struct Founding {
     pub scheduler: SchedulerSettings,
 }
 
+/// The history that an index of the state counts in. Within one, the higher index is the newer state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generation {
+    pub region_id: Uuid,
+    /// How often an operator has put an older state of the region in the place of the newer one.
+    pub restores: u64,
+}
+
 impl Founding {
+    /// The region's first one.
+    pub fn generation(&self) -> Generation {
+        Generation { region_id: self.region_id, restores: 0 }
+    }
+
     pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
         self.servers.iter().map(|(id, _)| *id)
     }

@@ -18,6 +18,7 @@ use super::plans::Plans;
 use super::remote_workers::RemoteWorkers;
 use super::reservations::ReservationChange;
 use super::system_jobs::SystemJobs;
+use super::watches::Known;
 use super::{eval_deletion, reports};
 use model::id::{JobKey, NodeId, NodeSecret};
 use model::node::Node;
@@ -52,7 +53,7 @@ impl Leader {
             evals: Evals::new(view, cx)?,
             remote_workers: RemoteWorkers::default(),
             plans: Plans::default(),
-            nodes: Nodes::new(view.index(), cx),
+            nodes: Nodes::new(view, cx)?,
             system_jobs: SystemJobs::default(),
             deployments: DeploymentWatcher::default(),
             drainer: Drainer::default(),
@@ -116,9 +117,9 @@ impl Leader {
                     self.nodes.heartbeat(asker, &known, &self.system_jobs, &view, cx)?;
                 }
             }
-            NodeRequest::Watch { node, secret, since } => {
+            NodeRequest::Watch { node, secret, generation, since, servers } => {
                 if authentic(asker, node, secret, &view, cx)?.is_some() {
-                    self.nodes.watch(asker, since, cx.now);
+                    self.nodes.watch(asker, since, Known { generation, servers }, cx.now);
                 }
             }
             NodeRequest::Fetch { node, secret, allocs } => {
@@ -197,7 +198,11 @@ impl Leader {
                 Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
                 Change::EvalDeleted(eval) => self.evals.forget(eval),
                 Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
-                Change::Member { .. } | Change::FeatureLevel { .. } => self.membership.follow(cx.now),
+                Change::Member { .. } => {
+                    self.membership.follow(cx.now);
+                    self.nodes.servers_changed(index);
+                }
+                Change::FeatureLevel { .. } => self.membership.follow(cx.now),
                 Change::Namespace | Change::NodePool => {}
             }
         }

@@ -8,10 +8,11 @@ use super::heartbeat::Heartbeats;
 use super::metrics::Timed;
 use super::pending::{Asker, OnApply};
 use super::system_jobs::SystemJobs;
-use super::watches::Watches;
+use super::watches::{Known, Watches};
 use model::alloc::{Allocation, ClientStatus};
 use model::id::{AllocId, NodeId};
 use model::job::{JobSpec, TaskGroup};
+use model::member::ServerList;
 use model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use model::pool::{self, ALL_POOLS};
 use model::time::{Mono, Span, Wall};
@@ -35,10 +36,12 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// `index`: of the state that the leader begins with.
-    pub fn new(index: u64, cx: &mut Context<'_>) -> Nodes {
+    /// Nobody is expected yet. `view`: the state that the leader begins with.
+    pub fn new(view: &View, cx: &mut Context<'_>) -> Result<Nodes, Fault> {
         let heartbeats = Heartbeats::new(cx.config.heartbeats, cx.ids.seed());
-        Nodes { heartbeats, watches: Watches::new(index) }
+        let generation = view.founding()?.map(|founding| founding.generation()).unwrap_or_default();
+        let known = Known { generation, servers: ServerList::of(&view.members()?).index };
+        Ok(Nodes { heartbeats, watches: Watches::new(known, view.index()) })
     }
 
     /// A node that is not down is expected to be heard of.
@@ -95,8 +98,14 @@ impl Nodes {
         Ok(())
     }
 
-    pub fn watch(&mut self, asker: Asker, since: u64, now: Mono) {
-        self.watches.open(asker, since, now);
+    /// `known`: what the node says that it has; its build may say nothing of it.
+    pub fn watch(&mut self, asker: Asker, since: u64, known: Known, now: Mono) {
+        self.watches.open(asker, since, known, now);
+    }
+
+    /// A server came, went, or is another than it was.
+    pub fn servers_changed(&mut self, index: u64) {
+        self.watches.servers_changed(index);
     }
 
     /// A heartbeat writes nothing, unless the node was not ready.
@@ -198,7 +207,11 @@ impl Nodes {
             let news: Vec<AllocId> =
                 wanted.iter().filter(|(_, moved)| *moved > watch.since).map(|(id, _)| *id).collect();
             let assignments = fetched(&view, node, &news)?;
-            cx.answer(watch.asker, NodeReply::Allocs(AllocSet { index, wanted, assignments }));
+            let set = AllocSet { index, wanted, assignments };
+            let list = ServerList::of(&view.members()?);
+            let servers = Some(list).filter(|list| list.index > watch.servers);
+            let generation = self.watches.generation();
+            cx.answer(watch.asker, NodeReply::Watched { generation, set, servers });
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use super::pending::Asker;
 use model::id::NodeId;
+use model::member::Generation;
 use model::time::Mono;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::rpc::WATCH_HOLD;
@@ -14,6 +15,8 @@ pub struct Watches {
     changed: BTreeMap<NodeId, u64>,
     /// What happened before is not known: a watch from before is answered at once.
     known_from: u64,
+    /// What nodes are to know.
+    current: Known,
     due: BTreeSet<NodeId>,
     timers: BTreeSet<(Mono, NodeId)>,
 }
@@ -22,13 +25,35 @@ pub struct Watches {
 pub struct Watch {
     pub asker: Asker,
     pub since: u64,
+    /// The index of the list of servers that the node has.
+    pub servers: u64,
     pub until: Mono,
+}
+
+/// What a node has beside its index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// What the index counts in.
+    pub generation: Generation,
+    /// The index of the list of servers.
+    pub servers: u64,
 }
 
 impl Watches {
     /// A new leader starts at this index.
-    pub fn new(index: u64) -> Watches {
-        Watches { known_from: index, ..Watches::default() }
+    pub fn new(current: Known, index: u64) -> Watches {
+        Watches { current, known_from: index, ..Watches::default() }
+    }
+
+    /// Nodes that wait are told the list of servers.
+    pub fn servers_changed(&mut self, index: u64) {
+        self.current.servers = index;
+        self.due.extend(self.open.keys());
+    }
+
+    /// Which state answers come from.
+    pub fn generation(&self) -> Generation {
+        self.current.generation
     }
 
     /// Those that nobody has answered.
@@ -37,13 +62,16 @@ impl Watches {
     }
 
     /// A node's newer watch replaces its older one: that one's answer is no longer waited for.
-    pub fn open(&mut self, asker: Asker, since: u64, now: Mono) {
+    /// Where the node's index is of another generation, all is news to it.
+    pub fn open(&mut self, asker: Asker, since: u64, known: Known, now: Mono) {
         let node = asker.node;
         self.close(node);
-        let watch = Watch { asker, since, until: now.after(WATCH_HOLD) };
+        let is_other = known.generation != self.current.generation;
+        let (since, servers) = if is_other { (0, 0) } else { (since, known.servers) };
+        let watch = Watch { asker, since, servers, until: now.after(WATCH_HOLD) };
         self.timers.insert((watch.until, node));
         self.open.insert(node, watch);
-        if self.last_change(node) > since {
+        if self.last_change(node) > since || servers < self.current.servers {
             self.due.insert(node);
         }
     }
@@ -104,21 +132,54 @@ mod tests {
         w.take_due(now, 10).into_iter().map(|(n, w)| (n, w.asker.request)).collect()
     }
 
+    fn known(restores: u64, servers: u64) -> Known {
+        Known { generation: Generation { restores, ..Generation::default() }, servers }
+    }
+
+    fn shown(w: &mut Watches) -> Vec<(u64, u64, u64)> {
+        let due = w.take_due(T0, 10);
+        due.into_iter().map(|(_, w)| (w.asker.request, w.since, w.servers)).collect()
+    }
+
+    #[test]
+    fn an_index_of_another_generation_says_nothing() {
+        let a = NodeId::from_random(1);
+        let mut w = Watches::new(known(1, 3), 5);
+        w.open(asker(a, 1), 9, known(1, 3), T0);
+        assert_eq!(shown(&mut w), []);
+        w.open(asker(a, 2), 9, known(0, 7), T0);
+        assert_eq!(shown(&mut w), [(2, 0, 0)], "all is news");
+    }
+
+    #[test]
+    fn a_change_of_servers_is_told_to_whoever_lacks_it() {
+        let a = NodeId::from_random(1);
+        let mut w = Watches::new(known(0, 3), 5);
+        w.open(asker(a, 1), 9, known(0, 2), T0);
+        assert_eq!(shown(&mut w), [(1, 9, 2)]);
+        w.open(asker(a, 2), 9, known(0, 3), T0);
+        assert_eq!(shown(&mut w), []);
+        w.servers_changed(12);
+        assert_eq!(shown(&mut w), [(2, 9, 3)]);
+        w.open(asker(a, 4), 9, known(0, 12), T0);
+        assert_eq!(shown(&mut w), []);
+    }
+
     #[test]
     fn a_watch_is_answered_by_news_or_time_and_by_nothing_else() {
         let (a, b) = (NodeId::from_random(1), NodeId::from_random(2));
-        let mut w = Watches::new(5);
-        w.open(asker(a, 1), 0, T0);
+        let mut w = Watches::new(known(0, 3), 5);
+        w.open(asker(a, 1), 0, known(0, 3), T0);
         assert_eq!(due(&mut w, T0), [(a, 1)], "what happened before this leader is unknown");
-        w.open(asker(a, 2), 5, T0);
-        w.open(asker(b, 3), 5, T0);
+        w.open(asker(a, 2), 5, known(0, 3), T0);
+        w.open(asker(b, 3), 5, known(0, 3), T0);
         assert_eq!(due(&mut w, T0), []);
         w.changed(b, 9);
         assert_eq!(due(&mut w, T0), [(b, 3)]);
-        w.open(asker(a, 4), 5, T0);
+        w.open(asker(a, 4), 5, known(0, 3), T0);
         assert_eq!(due(&mut w, T0.after(WATCH_HOLD)), [(a, 4)], "the older watch was replaced");
         w.changed(a, 10);
-        w.open(asker(a, 5), 9, T0);
+        w.open(asker(a, 5), 9, known(0, 3), T0);
         assert_eq!(due(&mut w, T0), [(a, 5)], "news from between two watches");
     }
 }

@@ -10,6 +10,7 @@
 
 #![cfg(test)]
 
+mod address_books;
 mod agreement;
 mod api_requests;
 mod asks;
@@ -54,6 +55,7 @@ mod server_host;
 mod slow_lines;
 mod snapshot_links;
 mod snapshots;
+mod stale_relays;
 mod stores;
 mod tests;
 mod topologies;

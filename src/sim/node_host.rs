@@ -76,6 +76,8 @@ pub struct NodeHost {
     told_full: bool,
     pub clock: Clock,
     pub traits: NodeTraits,
+    /// How many of the region's servers its configuration names; `None`: all.
+    pub names_servers: Option<usize>,
     /// When a server answered a heartbeat last.
     pub heard_at: Mono,
     /// How each run that came to an end did end.
@@ -138,6 +140,7 @@ impl NodeHost {
             told_full: false,
             clock: Clock::right(),
             traits: NodeTraits::plain(),
+            names_servers: None,
             heard_at: Mono::default(),
             ends: BTreeMap::new(),
             executed: BTreeSet::new(),
@@ -213,7 +216,8 @@ impl NodeHost {
 impl World {
     pub fn start_agent(&mut self, n: NodeAt) -> Result<(), String> {
         let now = self.regions[n].clock.at(self.now);
-        let servers = self.regions[n.region].servers.iter().map(ServerHost::id).collect();
+        let named = self.regions[n].names_servers.unwrap_or(usize::MAX);
+        let servers = self.regions[n.region].servers.iter().map(ServerHost::id).take(named).collect();
         let host = &mut self.regions[n];
         host.agent_life += 1;
         let (store, recovered) = match ClientStore::open_with(host.disk.media().log, host.segment_bytes) {

@@ -8,6 +8,7 @@
 use super::checksum::checksum;
 use super::wal::{Wal, WalContents, WalFile};
 use model::id::{AllocId, DeploymentId, RunId, Uuid};
+use model::member::{Generation, ServerList};
 use model::task::TaskState;
 use model::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,10 @@ const TASK_ROW: u8 = 2;
 const ENDED_ROW: u8 = 3;
 /// What was set of the node while it ran. Its key is the kind alone.
 const DYNAMIC_META_ROW: u8 = 4;
+/// The newest state that servers have shown. Its key is the kind alone.
+const SHOWN_ROW: u8 = 5;
+/// The servers of the region. Its key is the kind alone.
+const SERVERS_ROW: u8 = 6;
 
 const FORMAT: u64 = 1;
 
@@ -102,6 +107,13 @@ pub enum WantedRestart {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
+/// The newest state that servers have shown to this node: none that is older is followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownState {
+    pub generation: Generation,
+    pub index: u64,
+}
+
 /// What a segment of the log begins with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientLogHead {
@@ -119,6 +131,7 @@ wire::records! {
     ClientLogHead = "client log head" 1;
     RowBatch = "client rows" 1;
     DynamicMeta = "dynamic node meta" 1;
+    ShownState = "shown state" 1;
     AllocRecord = "local allocation" 1;
     TaskRecord = "local task" 1;
 }
@@ -165,6 +178,18 @@ impl WriteBatch {
         self.require_durable();
     }
 
+    /// Another generation survives a power cut; a newer index rides along with what it brought.
+    pub fn set_shown(&mut self, shown: &ShownState, is_other_generation: bool) {
+        self.rows.insert(vec![SHOWN_ROW], Some(record::encode(shown)));
+        self.durable |= is_other_generation;
+    }
+
+    /// Survives a power cut.
+    pub fn set_servers(&mut self, servers: &ServerList) {
+        self.rows.insert(vec![SERVERS_ROW], Some(record::encode(servers)));
+        self.require_durable();
+    }
+
     /// Something here must survive a power cut from now on. Without it the changes ride along with a later commit.
     pub fn require_durable(&mut self) {
         self.durable = true;
@@ -200,6 +225,8 @@ pub struct ClientStore {
     has_failed: bool,
     ended: BTreeSet<AllocId>,
     dynamic_meta: DynamicMeta,
+    shown: ShownState,
+    servers: ServerList,
     unreadable_rows: Vec<String>,
 }
 
@@ -231,6 +258,8 @@ impl ClientStore {
             has_failed: false,
             ended: BTreeSet::new(),
             dynamic_meta: DynamicMeta::default(),
+            shown: ShownState::default(),
+            servers: ServerList::default(),
             unreadable_rows: Vec::new(),
         };
         for frame in frames_that_count(&contents)? {
@@ -254,6 +283,16 @@ impl ClientStore {
     /// As it was found when the store was opened.
     pub fn dynamic_meta(&self) -> &DynamicMeta {
         &self.dynamic_meta
+    }
+
+    /// As it was found when the store was opened; all zero: servers have shown nothing yet.
+    pub fn shown(&self) -> ShownState {
+        self.shown
+    }
+
+    /// As it was found when the store was opened.
+    pub fn servers(&self) -> &ServerList {
+        &self.servers
     }
 
     /// Allocations that ended here and that the servers may still list.
@@ -351,11 +390,13 @@ impl ClientStore {
 
     /// An allocation's row comes before those of its tasks.
     fn load_row(&mut self, key: &[u8], value: &[u8], found: &mut BTreeMap<AllocId, RecoveredAlloc>) {
-        if let [DYNAMIC_META_ROW] = key {
-            match record::decode(value) {
-                Ok(meta) => self.dynamic_meta = meta,
-                Err(why) => self.unreadable_rows.push(why.to_string()),
-            }
+        if let [kind @ (DYNAMIC_META_ROW | SHOWN_ROW | SERVERS_ROW)] = key {
+            let read = match *kind {
+                DYNAMIC_META_ROW => record::decode(value).map(|meta| self.dynamic_meta = meta),
+                SHOWN_ROW => record::decode(value).map(|shown| self.shown = shown),
+                _ => record::decode(value).map(|servers| self.servers = servers),
+            };
+            self.unreadable_rows.extend(read.err().map(|why| why.to_string()));
             return;
         }
         let Some((kind, id, name)) = split_key(key) else {

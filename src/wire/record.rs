@@ -155,6 +155,7 @@ records! {
     model::member::ServerMember = "server" 1;
     model::member::Founding = "founding" 1;
     model::member::RegionLevel = "feature level" 1;
+    model::member::ServerList = "server list" 1;
 }
 
 #[cfg(test)]

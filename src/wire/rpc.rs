@@ -6,6 +6,7 @@ use model::alloc::DesiredStatus;
 use model::deployment::Verdict;
 use model::id::{AllocId, DeploymentId, JobKey, NodeId, NodeSecret};
 use model::job::{JobType, TaskGroup};
+use model::member::{Generation, ServerList};
 use model::node::NodeInfo;
 use model::resources::AllocResources;
 use model::time::Span;
@@ -40,11 +41,16 @@ pub enum NodeRequest {
         node: NodeId,
         secret: NodeSecret,
     },
-    /// Answered once something of this node's allocations has an index above `since`, or after `WATCH_HOLD`.
+    /// Answered once something of this node's allocations has an index above `since`, at once where the state is of another
+    /// generation or there is a newer list of servers, or after `WATCH_HOLD`.
     Watch {
         node: NodeId,
         secret: NodeSecret,
+        /// All zero: the node has seen none yet.
+        generation: Generation,
         since: u64,
+        /// The index of the list of servers that the node has.
+        servers: u64,
     },
     /// Allocations in full; at most `MAX_ASSIGNMENTS`.
     Fetch {
@@ -85,7 +91,13 @@ pub enum NodeReply {
     Alive {
         ttl: Span,
     },
-    Allocs(AllocSet),
+    /// An older index of the same generation is from a server that is behind.
+    Watched {
+        generation: Generation,
+        set: AllocSet,
+        /// If the node does not have it yet.
+        servers: Option<ServerList>,
+    },
     Fetched {
         assignments: Vec<Assignment>,
     },

@@ -7,6 +7,7 @@ use agent::inbox;
 use model::alloc::ClientStatus;
 use model::id::{AllocId, JobKey, NodeId, NodeSecret};
 use model::job::JobSpec;
+use model::member::Generation;
 use model::random::mix;
 use model::task::{TaskPhase, TaskState};
 use model::time::{Mono, Span};
@@ -76,7 +77,7 @@ impl World {
         self.until("all nodes are ready", |w| w.alive.len() == wanted);
         if self.reporting {
             for (node, since) in self.heard.clone() {
-                self.ask(node, NodeRequest::Watch { node, secret: NodeSecret::default(), since });
+                self.watch(node, Generation::default(), since);
             }
         }
     }
@@ -176,13 +177,16 @@ impl World {
                 self.alive.insert(node);
                 self.beats.insert((clock::mono().after(Span(ttl.0 / 2)), node));
             }
-            NodeReply::Allocs(set) => self.report(node, &set),
+            NodeReply::Watched { generation, set, .. } => {
+                self.report(node, &set);
+                self.watch(node, generation, set.index);
+            }
             NodeReply::Reported { .. } => self.reports -= 1,
             other => panic!("a node was told {other:?}"),
         }
     }
 
-    /// What is new is running, and the next news is waited for.
+    /// What is new is running.
     fn report(&mut self, node: NodeId, set: &AllocSet) {
         let since = self.heard.insert(node, set.index).unwrap_or(0);
         let news: Vec<AllocId> = set.wanted.iter().filter(|(_, at)| *at > since).map(|(id, _)| *id).collect();
@@ -196,7 +200,12 @@ impl World {
             let seen = u64::MAX;
             self.ask(node, NodeRequest::Report { node, secret, seen, updates, verdicts: vec![] });
         }
-        self.ask(node, NodeRequest::Watch { node, secret, since: set.index });
+    }
+
+    fn watch(&mut self, node: NodeId, generation: Generation, since: u64) {
+        // nobody here asks for servers
+        let (secret, servers) = (NodeSecret::default(), u64::MAX);
+        self.ask(node, NodeRequest::Watch { node, secret, generation, since, servers });
     }
 
     fn ask(&mut self, node: NodeId, request: NodeRequest) {

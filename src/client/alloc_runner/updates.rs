@@ -21,6 +21,13 @@ impl AllocRunner {
         self.acknowledged = None;
     }
 
+    /// Whatever the servers say of it from now on is newer, and they have been told nothing of it.
+    pub fn begin_generation(&mut self) {
+        self.record.assignment.alloc_modify_index = 0;
+        self.record_dirty = Dirty::Durable;
+        (self.acknowledged, self.reporting) = (None, None);
+    }
+
     /// The disk is full, or has room again: what waits to be started is told with its reason, or without.
     pub fn disk_space_changed(&mut self) {
         if self.status.0 == ClientStatus::Pending {

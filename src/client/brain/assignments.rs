@@ -20,7 +20,14 @@ impl Client {
     ) {
         for item in server_updates {
             match item {
-                ServerUpdate::Wanted(set) => self.apply_alloc_set(now, set, writes),
+                ServerUpdate::Wanted { set, is_other_generation } => {
+                    if is_other_generation {
+                        self.begin_generation();
+                    }
+                    writes.set_shown(&self.servers.shown(), is_other_generation);
+                    self.apply_alloc_set(now, set, writes);
+                }
+                ServerUpdate::Listed => writes.set_servers(self.servers.known().listed()),
                 ServerUpdate::Fetched(assignments) => self.take_assignments(now, assignments),
                 ServerUpdate::Reported(arrived) => {
                     self.allocs.values_mut().for_each(|a| a.reported(arrived));
@@ -34,6 +41,15 @@ impl Client {
                     self.allocs.values_mut().for_each(AllocRunner::report_again);
                 }
             }
+        }
+    }
+
+    /// The servers' indexes say nothing about those from before: everything is fetched and reported again.
+    fn begin_generation(&mut self) {
+        tracing::warn!(target: "client", "the servers' state was restored, or is another region's: it is followed as it is");
+        self.allocs.values_mut().for_each(AllocRunner::begin_generation);
+        for rejected in self.rejected.values_mut() {
+            *rejected = Rejected { index: 0, acknowledged: false, reporting: false };
         }
     }
 

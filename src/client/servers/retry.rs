@@ -1,7 +1,24 @@
-//! When a failed heartbeat is tried again (client.md 2.5).
+//! When a failed request is tried again (client.md 2.5).
 
+use super::{Config, RequestKind, Servers};
 use model::random::Stream;
-use model::time::Span;
+use model::time::{Mono, Span};
+
+impl Servers {
+    pub(super) fn backoff(&self, kind: RequestKind, now: Mono, config: &Config, random: &mut Stream) -> Span {
+        let s = Span::seconds;
+        match kind {
+            _ if config.dev => s(1),
+            RequestKind::Presence if self.registered => {
+                let left = self.last_ok.map(|at| self.ttl.0.saturating_sub(now.since(at).0));
+                heartbeat_retry(left.map(Span), random)
+            }
+            RequestKind::Presence => random.span_between(s(15), s(30)),
+            RequestKind::Watch | RequestKind::Fetch => random.span_between(s(30), s(60)),
+            RequestKind::Report => random.span_between(s(5), s(10)),
+        }
+    }
+}
 
 /// How long after a failed heartbeat the next one comes. `left`: until the TTL runs out, below zero if it has; `None`
 /// if none ever succeeded (client.md 2.5).

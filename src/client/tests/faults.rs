@@ -380,24 +380,6 @@ fn a_stale_report_is_sent_again_as_it_is_now() {
 }
 
 #[test]
-fn an_older_index_is_doubted_for_a_minute_then_believed() {
-    let mut w = World::new(&[assignment(1, &[task("web")])]);
-    w.pass(s(5));
-    let known = std::mem::take(&mut w.assigned);
-    w.index = 5;
-    w.crash_agent();
-    w.pass(s(30));
-    assert_eq!(w.living(), ["web#1"], "an older list says nothing");
-    (w.assigned, w.index) = (known, 11);
-    w.pass(s(10));
-    w.assigned.clear();
-    w.index = 6;
-    w.crash_agent();
-    w.pass(Span::minutes(2));
-    assert_eq!(w.living(), [""; 0]);
-}
-
-#[test]
 fn allocs_beyond_the_nodes_bound_are_reported_failed() {
     let tasks = [task("web")];
     let most = crate::MAX_LIVE_ALLOCS + crate::config::DEFAULT_MAX_ENDED;
@@ -445,7 +427,8 @@ fn unexpected_inputs_change_nothing() {
     w.pass(s(2));
     w.take_trace();
     let stray = |body| frame::encode(&Frame { request: 0, body });
-    let empty = NodeReply::Allocs(AllocSet { index: 99, wanted: vec![], assignments: vec![] });
+    let set = AllocSet { index: 99, wanted: vec![], assignments: vec![] };
+    let empty = NodeReply::Watched { generation: Default::default(), set, servers: None };
     let frames = [
         vec![],
         vec![b'D'; 40],

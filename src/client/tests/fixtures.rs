@@ -5,6 +5,7 @@ use model::alloc::{DesiredStatus, alloc_name};
 use model::claims::NodeOffers;
 use model::id::{AllocId, JobKey, NodeId, NodeSecret, Uuid};
 use model::job::{JobType, RestartMode, RestartPolicy, Task};
+use model::member::Generation;
 use model::node::{DriverInfo, NodeInfo};
 use model::resources::Amount;
 use model::samples;
@@ -19,6 +20,10 @@ pub fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 pub fn alloc_id(n: u8) -> AllocId {
     AllocId(Uuid::from_bytes([n; 16]))
+}
+
+pub fn generation(region: u8) -> Generation {
+    Generation { region_id: Uuid::from_bytes([region; 16]), restores: 0 }
 }
 
 pub fn config() -> Config {

@@ -1,10 +1,13 @@
 //! Whole-trace scripts: a client among simulated peers, and what it did as lines of text.
 
+mod address_book;
+mod assigning;
 mod disconnected;
 mod endpoints;
 mod faults;
 pub mod fixtures;
 mod full_disk;
+mod generations;
 mod health;
 mod kills;
 mod measured;

@@ -1,13 +1,14 @@
 //! One client with everything around it: servers and a keeper that answer as theirs do, a disk that keeps only what
 //! was synced, and a clock that tests move. What the client does is written down as lines of text.
 
+use super::assigning::Watch;
 use super::fixtures;
 use crate::Client;
 use crate::config::Config;
 use crate::effects::{Effect, Grant, Input};
-use model::alloc::DesiredStatus;
 use model::deployment::Verdict;
 use model::id::{AllocId, RunId, Uuid};
+use model::member::{Generation, ServerList};
 use model::node::NodeInfo;
 use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Now, Span, Wall};
@@ -18,7 +19,7 @@ use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
 use wire::keeper::{self, RunReport, RunState};
 use wire::request::Refusal;
-use wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest, Peer};
+use wire::rpc::{Assignment, NodeReply, NodeRequest, Peer};
 
 #[derive(Debug)]
 pub struct Process {
@@ -68,7 +69,15 @@ pub struct World {
     pub assigned: BTreeMap<AllocId, Assignment>,
     pub told: BTreeMap<AllocId, AllocUpdate>,
     pub verdicts: Vec<Verdict>,
-    watch: Option<(u64, u64)>,
+    /// What the index counts in.
+    pub generation: Generation,
+    /// The servers that they tell nodes of.
+    pub listed: ServerList,
+    /// How often they did.
+    pub lists_told: u64,
+    /// Machines that are no more.
+    pub gone: BTreeSet<u64>,
+    pub watch: Option<Watch>,
     /// Answers that are sent twice, and requests that are lost: one of this many, if any.
     pub duplicate: bool,
     pub lose_every: Option<u64>,
@@ -108,6 +117,10 @@ impl World {
             assigned: assigned.iter().map(|a| (a.id, a.clone())).collect(),
             told: BTreeMap::new(),
             verdicts: Vec::new(),
+            generation: fixtures::generation(1),
+            listed: ServerList::default(),
+            lists_told: 0,
+            gone: BTreeSet::new(),
             watch: None,
             duplicate: false,
             lose_every: None,
@@ -411,7 +424,8 @@ impl World {
         };
         self.requests += 1;
         self.asked.insert(to);
-        if !self.server_up || self.lose_every.is_some_and(|n| self.requests.is_multiple_of(n)) {
+        let is_gone = self.gone.iter().any(|id| to == Peer::Server(*id));
+        if is_gone || !self.server_up || self.lose_every.is_some_and(|n| self.requests.is_multiple_of(n)) {
             return;
         }
         let reply = match asked {
@@ -428,8 +442,10 @@ impl World {
                 if self.missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } }
             }
             NodeRequest::Report { .. } if self.wants_heartbeat => NodeReply::HeartbeatFirst,
-            NodeRequest::Watch { since, .. } => {
-                self.watch = Some((request, since));
+            NodeRequest::Watch { generation, since, servers, .. } => {
+                let is_other = generation != self.generation;
+                let (since, servers) = if is_other { (0, 0) } else { (since, servers) };
+                self.watch = Some(Watch { request, since, servers });
                 return self.answer_watch();
             }
             NodeRequest::Fetch { allocs, .. } => NodeReply::Fetched {
@@ -440,53 +456,10 @@ impl World {
         self.answer(to, request, reply);
     }
 
-    fn answer(&mut self, from: Peer, request: u64, reply: NodeReply) {
+    pub fn answer(&mut self, from: Peer, request: u64, reply: NodeReply) {
         let bytes = frame::encode(&Frame { request, body: Body::Reply(reply) });
         for _ in 0..if self.duplicate { 2 } else { 1 } {
             self.inbox.push_back(Input::Frame { from, bytes: bytes.clone() });
         }
-    }
-
-    pub fn answer_watch(&mut self) {
-        let Some((request, since)) = self.watch.filter(|(_, since)| *since < self.index) else { return };
-        self.watch = None;
-        let set = AllocSet {
-            index: self.index,
-            wanted: self.assigned.values().map(|a| (a.id, a.alloc_modify_index)).collect(),
-            assignments: self
-                .assigned
-                .values()
-                .filter(|a| a.alloc_modify_index > since)
-                .take(1)
-                .cloned()
-                .collect(),
-        };
-        self.answer(Peer::Server(self.leader), request, NodeReply::Allocs(set));
-    }
-
-    /// The servers change their mind about an allocation; the news is under way.
-    pub fn change(&mut self, n: u8, change: impl FnOnce(&mut Assignment)) {
-        self.index += 1;
-        let alloc = self.assigned.get_mut(&fixtures::alloc_id(n)).expect("it is assigned");
-        alloc.alloc_modify_index = self.index;
-        change(alloc);
-        self.answer_watch();
-    }
-
-    pub fn stop_alloc(&mut self, n: u8) {
-        self.change(n, |a| a.desired = DesiredStatus::Stop);
-        self.settle();
-    }
-
-    pub fn evict_alloc(&mut self, n: u8) {
-        self.change(n, |a| a.desired = DesiredStatus::Evict);
-        self.settle();
-    }
-
-    pub fn remove_alloc(&mut self, n: u8) {
-        self.index += 1;
-        self.assigned.remove(&fixtures::alloc_id(n));
-        self.answer_watch();
-        self.settle();
     }
 }

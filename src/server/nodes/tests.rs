@@ -1,19 +1,87 @@
 //! What nodes say to one server without a world, and what their silence means.
 
-use super::super::effects::Input;
+use super::super::effects::{Effect, Input};
 use super::super::testing::{Alone, asks, registration};
 use super::*;
 use model::constraint::Constraint;
 use model::id::JobKey;
 use model::job::JobType;
+use model::member::{Generation, ServerAddress, ServerInfo};
 use model::time::Now;
-use state::samples::{info, node_id, spec};
+use state::samples::{info, node_id, server_info, spec};
+use wire::command::MemberChange;
 use wire::frame::{self, Body, Frame};
 use wire::rpc::{NodeRequest, Peer};
 
 fn says(info: &NodeInfo, request: NodeRequest) -> Input {
     let bytes = frame::encode(&Frame { request: 1, body: Body::Request(request) });
     Input::Frame { from: Peer::Node(info.id), bytes }
+}
+
+/// What a node is answered within a turn.
+fn answer(alone: &mut Alone, info: &NodeInfo, request: NodeRequest) -> Option<NodeReply> {
+    alone.turn(vec![says(info, request)]).effects.into_iter().find_map(|effect| reply_to(info, effect))
+}
+
+fn reply_to(info: &NodeInfo, effect: Effect) -> Option<NodeReply> {
+    match effect {
+        Effect::Send { to: Peer::Node(node), bytes } if node == info.id => match frame::decode(&bytes) {
+            Ok(Frame { body: Body::Reply(reply), .. }) => Some(reply),
+            other => panic!("{other:?}"),
+        },
+        _ => None,
+    }
+}
+
+#[test]
+fn a_watch_is_answered_with_the_states_generation() {
+    let mut alone = Alone::with(|_| {});
+    let info = info(1);
+    alone.add_node(info.clone());
+    let (node, secret, since) = (info.id, info.secret, alone.view().index());
+    let generation = Generation { region_id: alone.server.region(), restores: 0 };
+    let servers = ServerList::of(&alone.view().members().unwrap()).index;
+    let mut ask = |generation, since| {
+        let request = NodeRequest::Watch { node, secret, generation, since, servers };
+        answer(&mut alone, &info, request)
+    };
+    assert_eq!(ask(generation, since), None, "nothing is newer");
+    let others = [Generation { restores: 1, ..generation }, Generation::default()];
+    for (other, since) in [(others[0], since), (others[1], since), (generation, 0)] {
+        let Some(NodeReply::Watched { generation: told, set, .. }) = ask(other, since) else {
+            panic!("{other:?}")
+        };
+        assert_eq!((told, set.wanted.len()), (generation, 0));
+    }
+}
+
+#[test]
+fn a_node_is_told_the_servers_when_their_list_has_changed() {
+    let mut alone = Alone::with(|_| {});
+    let info = info(1);
+    alone.add_node(info.clone());
+    let (node, secret, since) = (info.id, info.secret, alone.view().index());
+    let generation = Generation { region_id: alone.server.region(), restores: 0 };
+    let watch = |servers| NodeRequest::Watch { node, secret, generation, since, servers };
+    let Some(NodeReply::Watched { servers: Some(list), .. }) = answer(&mut alone, &info, watch(0)) else {
+        panic!("it has none")
+    };
+    let id = alone.server.id();
+    let mut server = ServerInfo { rpc_addr: "10.0.0.9:4647".into(), ..server_info("alone") };
+    assert_eq!(list.servers, [ServerAddress { id, rpc_addr: server_info("alone").rpc_addr }]);
+    assert_eq!(answer(&mut alone, &info, watch(list.index)), None, "it has that one");
+    server.feature_level = alone.server.config.info.feature_level;
+    alone.append(&Command::ChangeMember(Box::new(MemberChange::Update { id, info: server })));
+    let told: Vec<ServerList> = (0..3)
+        .flat_map(|_| alone.turn(vec![]).effects)
+        .filter_map(|effect| match reply_to(&info, effect) {
+            Some(NodeReply::Watched { servers, .. }) => servers,
+            _ => None,
+        })
+        .collect();
+    let [moved] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(moved.servers, [ServerAddress { id, rpc_addr: "10.0.0.9:4647".into() }]);
+    assert!(moved.index > list.index);
 }
 
 #[test]

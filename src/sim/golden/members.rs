@@ -1,12 +1,14 @@
 //! Golden samples of the servers of a region, and of what they say while there is none yet.
 
 use super::Samples;
-use model::member::{RegionLevel, ServerMember, Suffrage};
+use model::member::{Generation, RegionLevel, ServerAddress, ServerList, ServerMember, Suffrage};
+use state::client_store::ShownState;
 use state::samples::{founding, server_info};
 use wire::command::{Command, MemberChange};
 use wire::server_rpc::{Hello, ServerReply, ServerRequest};
 
 pub fn members(s: &mut Samples) {
+    generations(s);
     s.add("two", &founding(&[7, 300]));
     for (what, suffrage) in
         [("learner", Suffrage::Learner), ("voter", Suffrage::Voter), ("removed", Suffrage::Removed)]
@@ -32,4 +34,15 @@ pub fn members(s: &mut Samples) {
     s.add("too old", &ServerReply::TooOld { level: 2 });
     s.add("raise feature level", &Command::RaiseFeatureLevel { level: 1 });
     s.add("second", &RegionLevel { level: 2, modify_index: 9 });
+}
+
+fn generations(s: &mut Samples) {
+    let generation = Generation { region_id: super::uuid(5), restores: 1 };
+    s.add("followed", &ShownState { generation, index: 300 });
+    s.add("known", &server_list());
+}
+
+pub fn server_list() -> ServerList {
+    let servers = vec![ServerAddress { id: 300, rpc_addr: "10.0.0.1:4647".into() }];
+    ServerList { index: 9, servers }
 }

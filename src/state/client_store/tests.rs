@@ -5,6 +5,7 @@ use super::*;
 use model::alloc::DesiredStatus;
 use model::id::JobKey;
 use model::job::JobType;
+use model::member::ServerAddress;
 use model::resources::AllocResources;
 use model::samples;
 
@@ -193,4 +194,37 @@ fn a_segment_before_that_lacks_frames_is_damage() {
     rotten[3 * 4096 + 60] ^= 1;
     let refused = ClientStore::open(Disk::new([rotten, begun]).files()).map(|_| ());
     assert!(matches!(refused, Err(ClientStoreOpenError::Damaged(_))), "{refused:?}");
+}
+
+#[test]
+fn another_generation_is_durable_and_a_newer_index_rides_along() {
+    let bytes = Disk::default();
+    let (mut store, _) = open(&bytes);
+    let generation = |restores| Generation { region_id: Uuid::from_bytes([7; 16]), restores };
+    let mut show = |restores, index, is_other| {
+        let mut writes = WriteBatch::default();
+        writes.set_shown(&ShownState { generation: generation(restores), index }, is_other);
+        store.commit(writes).expect("sound");
+        let found = open(&bytes.after_power_cut()).0.shown();
+        (found.generation.restores, found.index)
+    };
+    assert_eq!(show(1, 9, true), (1, 9));
+    assert_eq!(show(1, 10, false), (1, 9), "it is no promise");
+    assert_eq!(show(2, 3, true), (2, 3));
+    assert_eq!(show(2, 4, false), (2, 3));
+    store.commit(durable(|w| w.put_alloc(&head(1)))).expect("sound");
+    assert_eq!(open(&bytes.after_power_cut()).0.shown().index, 4, "with what is one");
+}
+
+#[test]
+fn the_list_of_servers_outlives_a_power_cut() {
+    let bytes = Disk::default();
+    let (mut store, _) = open(&bytes);
+    assert_eq!(store.servers(), &ServerList::default());
+    let servers = vec![ServerAddress { id: 7, rpc_addr: "10.0.0.7:4647".into() }];
+    let list = ServerList { index: 9, servers };
+    let mut writes = WriteBatch::default();
+    writes.set_servers(&list);
+    store.commit(writes).expect("sound");
+    assert_eq!(open(&bytes.after_power_cut()).0.servers(), &list);
 }

@@ -1,0 +1,107 @@
+//! Which servers a node may ask: those of its configuration, and those that the region lists, which it keeps over restarts
+//! (client.md 2.10).
+//!
+//! Refuses to know: how servers are asked. Invariant: a server that the region does not list any more is asked only where the
+//! configuration names it.
+
+use model::member::{ServerAddress, ServerList};
+
+#[derive(Debug)]
+pub struct AddressBook {
+    configured: Vec<u64>,
+    listed: ServerList,
+    /// Whom to ask, in order of preference.
+    ids: Vec<u64>,
+    /// Who is asked now.
+    at: usize,
+}
+
+impl AddressBook {
+    pub fn new(configured: Vec<u64>, listed: ServerList) -> AddressBook {
+        let mut book = AddressBook { configured, listed, ids: vec![], at: 0 };
+        book.order();
+        book
+    }
+
+    pub fn listed(&self) -> &ServerList {
+        &self.listed
+    }
+
+    pub fn ids(&self) -> &[u64] {
+        &self.ids
+    }
+
+    /// With where they are, as far as the region has told.
+    pub fn addresses(&self) -> Vec<ServerAddress> {
+        let known = |id: u64| self.listed.servers.iter().find(|server| server.id == id).cloned();
+        let unknown = |id: u64| ServerAddress { id, rpc_addr: String::new() };
+        self.ids.iter().map(|id| known(*id).unwrap_or_else(|| unknown(*id))).collect()
+    }
+
+    pub fn current(&self) -> Option<u64> {
+        self.ids.get(self.at).copied()
+    }
+
+    pub fn turn_to_next(&mut self) {
+        self.at = (self.at + 1).checked_rem(self.ids.len()).unwrap_or(0);
+    }
+
+    /// Who is asked now is asked on, if it is still there. True: there are other servers now, or some are elsewhere.
+    pub fn learn(&mut self, list: ServerList, is_other_generation: bool) -> bool {
+        let is_newer = is_other_generation || list.index > self.listed.index;
+        if !is_newer || !list.is_bounded() {
+            return false;
+        }
+        let is_other = list.servers != self.listed.servers;
+        self.listed = list;
+        self.order();
+        is_other
+    }
+
+    fn order(&mut self) {
+        let current = self.current();
+        let others = self.listed.servers.iter().map(|server| server.id);
+        let others = others.filter(|id| !self.configured.contains(id));
+        self.ids = self.configured.iter().copied().chain(others).collect();
+        self.at = self.ids.iter().position(|id| Some(*id) == current).unwrap_or(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(index: u64, ids: &[u64]) -> ServerList {
+        let address = |id: &u64| ServerAddress { id: *id, rpc_addr: format!("10.0.0.{id}:4647") };
+        ServerList { index, servers: ids.iter().map(address).collect() }
+    }
+
+    #[test]
+    fn configured_servers_come_first_and_listed_ones_follow() {
+        let mut book = AddressBook::new(vec![7, 3], ServerList::default());
+        assert_eq!(book.ids(), [7, 3]);
+        book.turn_to_next();
+        for (index, ids, is_other_generation, wanted, all) in [
+            (5, vec![3, 4, 9], false, true, vec![7, 3, 4, 9]),
+            (6, vec![3, 4, 9], false, false, vec![7, 3, 4, 9]),
+            (8, vec![9], false, true, vec![7, 3, 9]),
+            (7, vec![4], false, false, vec![7, 3, 9]),
+            (2, vec![4], true, true, vec![7, 3, 4]),
+            (9, (0..=64).collect(), false, false, vec![7, 3, 4]),
+        ] {
+            assert_eq!(book.learn(list(index, &ids), is_other_generation), wanted, "{index}");
+            assert_eq!((book.ids(), book.current()), (all.as_slice(), Some(3)), "{index}");
+        }
+        let at = book.addresses().into_iter().map(|server| server.rpc_addr).collect::<Vec<_>>();
+        assert_eq!(at, ["", "", "10.0.0.4:4647"]);
+        let mut moved = list(10, &[4]);
+        moved.servers[0].rpc_addr = "a".repeat(257);
+        assert!(!book.learn(moved.clone(), false), "too long");
+        moved.servers[0].rpc_addr = "10.0.0.5:4647".into();
+        assert!(book.learn(moved, false), "it is elsewhere");
+        book.turn_to_next();
+        assert_eq!(book.current(), Some(4));
+        assert!(book.learn(list(11, &[]), false));
+        assert_eq!(book.current(), Some(7), "it is gone");
+    }
+}

@@ -1,0 +1,105 @@
+//! Which state of the servers this node follows: within a generation none that is older than what it has seen, however long a
+//! server insists; of another generation whatever it is (client.md 3.2).
+//!
+//! Refuses to know: how servers are asked, and what their state says.
+
+use model::member::Generation;
+use state::client_store::ShownState;
+
+#[derive(Debug)]
+pub struct FollowedState {
+    /// The newest that a watch has brought.
+    pub shown: ShownState,
+    /// The watch asks for what is newer.
+    pub since: u64,
+    /// The newest index of the state that is known from any answer: reports that were applied later are others than those that
+    /// this node has heard of.
+    pub newest: u64,
+    /// The index of a server that shows an older state, while nobody shows a newer one.
+    pub behind: Option<u64>,
+}
+
+/// What a state means that a server shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It is not followed.
+    Older,
+    Followed {
+        nothing_new: bool,
+    },
+    /// Nothing that is known from before can be compared with it.
+    OtherGeneration,
+}
+
+impl FollowedState {
+    pub fn new(shown: ShownState) -> FollowedState {
+        FollowedState { shown, since: 0, newest: shown.index, behind: None }
+    }
+
+    pub fn see(&mut self, generation: Generation, index: u64) -> Seen {
+        let known = self.shown;
+        let same_region = generation.region_id == known.generation.region_id;
+        if same_region && (generation.restores, index) < (known.generation.restores, known.index) {
+            if self.behind.replace(index).is_none() {
+                tracing::warn!(target: "client", index, known = known.index, "a server shows a state that is older than one seen before");
+            }
+            self.since = 0;
+            return Seen::Older;
+        }
+        let is_first = known == ShownState::default();
+        let seen = match is_first || generation == known.generation {
+            true => Seen::Followed { nothing_new: index == self.since },
+            false => Seen::OtherGeneration,
+        };
+        let newest = if seen == Seen::OtherGeneration { 0 } else { self.newest };
+        *self = FollowedState {
+            shown: ShownState { generation, index },
+            since: index,
+            newest: newest.max(index),
+            behind: None,
+        };
+        seen
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        let known = self.shown.index;
+        self.behind.map(|index| {
+            format!(
+                "the servers show their state as of index {index}, and this node has seen {known}: it follows no older state; \
+                 they are behind, or run on an older copy of their disk"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::id::Uuid;
+
+    fn generation(region: u128, restores: u64) -> Generation {
+        Generation { region_id: Uuid::from_random(region << 64), restores }
+    }
+
+    #[test]
+    fn an_index_counts_within_its_generation_alone() {
+        let mut followed = FollowedState::new(ShownState::default());
+        let news = Seen::Followed { nothing_new: false };
+        for (generation, index, wanted) in [
+            (generation(1, 0), 9, news),
+            (generation(1, 0), 8, Seen::Older),
+            (generation(1, 0), 9, news),
+            (generation(1, 0), 9, Seen::Followed { nothing_new: true }),
+            (generation(1, 1), 3, Seen::OtherGeneration),
+            (generation(1, 0), 50, Seen::Older),
+            (generation(1, 1), 4, news),
+            (generation(2, 0), 1, Seen::OtherGeneration),
+        ] {
+            let before = followed.shown;
+            assert_eq!(followed.see(generation, index), wanted, "{generation:?} {index}");
+            let shown = if wanted == Seen::Older { before } else { ShownState { generation, index } };
+            assert_eq!(followed.shown, shown);
+            assert_eq!((followed.newest, followed.behind.is_some()), (shown.index, wanted == Seen::Older));
+        }
+    }
+}
