@@ -4,7 +4,6 @@ use super::faults::{Faults, Kind};
 use super::ledger::WrittenJob;
 use super::node_host::End;
 use super::place::{NodeAt, ServerAt};
-use super::processes::Process;
 use super::rollouts::{all_have_ended, given_up, on_trial};
 use super::server_host::ServerHost;
 use super::tracked::{TrackedState, an_end_is_final};
@@ -12,9 +11,9 @@ use super::users::HOME_REGION;
 use super::world::{EPOCH, World};
 use model::alloc::{Allocation, ClientStatus};
 use model::eval::{EvalStatus, Evaluation};
-use model::id::{AllocId, EvalId, JobKey, RunId};
-use model::job::{Job, JobSpec, JobStatus, JobType};
-use model::node::NodeStatus;
+use model::id::{EvalId, JobKey};
+use model::job::{Job, JobSpec, JobStatus, JobType, TaskGroup};
+use model::node::{NodeInfo, NodeStatus};
 use model::resources::Amount;
 use model::task::TaskState;
 use model::time::Span;
@@ -164,71 +163,20 @@ impl World {
                 let (label, status) = (&process.label, update.client.as_str());
                 return Err(format!("{n} reports an allocation as {status} while {label} runs"));
             }
-            let mut events = update.task_states.values().flat_map(|t| &t.events);
-            if events.any(|e| e.kind == "Sibling Task Failed") {
-                self.faults.fired(Kind::SiblingKilled);
-            }
+            self.poststop_has_run(n, update)?;
             self.regions[n].reported_ended.insert(update.id);
+            let said =
+                |kind: &str| update.task_states.values().flat_map(|t| &t.events).any(|e| e.kind == kind);
+            let reasons = [
+                ("Sibling Task Failed", Kind::SiblingKilled),
+                ("Leader Task Dead", Kind::LeaderEndedOthers),
+                ("Main Tasks Dead", Kind::SidecarsEnded),
+            ];
+            for (_, kind) in reasons.into_iter().filter(|(reason, _)| said(reason)) {
+                self.faults.fired(kind);
+            }
         }
         Ok(())
-    }
-
-    pub fn check_start(&self, n: NodeAt, process: &Process) -> Result<(), String> {
-        match process.alloc() {
-            Some(alloc) if self.regions[n].reported_ended.contains(&alloc) => {
-                Err(format!("{} starts on {n} after its end was reported", process.label))
-            }
-            Some(alloc) => self.check_room(n, alloc),
-            None => Ok(()),
-        }
-    }
-
-    /// What lives on a node fits into it, but for what servers have stopped: that is on its way out. `alloc` is about to start.
-    fn check_room(&self, n: NodeAt, alloc: AllocId) -> Result<(), String> {
-        let region = &self.regions[n.region];
-        let running = self.regions[n].processes.values().filter(|p| p.running);
-        let mut here: BTreeSet<AllocId> = running.filter_map(Process::alloc).collect();
-        here.insert(alloc);
-        let mut sum = Amount::default();
-        for id in here.iter().filter(|id| !region.stopped.contains(*id)) {
-            let Some(known) = region.tracked.allocs.get(id) else { continue };
-            sum = sum.plus(known.resources.total());
-        }
-        let room = Amount { allocs: i64::MAX, ..self.regions[n].traits.capacity };
-        match room.lacks(sum) {
-            None => Ok(()),
-            Some(dimension) => Err(format!("{n} runs {here:?}, too much in {dimension}: {sum:?}")),
-        }
-    }
-
-    /// A task dies only because its servers, its own policy or its own siblings want it to: an agent or keeper that
-    /// died is never a reason. What may be killed was stopped or is gone, or its sibling has ended, or a user asked for its
-    /// restart.
-    pub fn check_kill(&self, n: NodeAt, run: RunId) -> Result<(), String> {
-        let Some(process) = self.regions[n].processes.values().find(|p| p.run == run && p.running) else {
-            return Ok(());
-        };
-        let Some(alloc) = process.alloc() else { return Err(format!("{} is no label", process.label)) };
-        let mut siblings = self.regions[n].processes.values().filter(|p| p.running && p.run != run);
-        let region = &self.regions[n.region];
-        let sibling_ended = process.has_sibling() && siblings.all(|p| p.alloc() != Some(alloc));
-        if sibling_ended || region.stopped.contains(&alloc) || region.restarted.contains(&alloc) {
-            return Ok(());
-        }
-        if self.may_give_up(n, alloc) {
-            return Ok(());
-        }
-        let Some(known) = region.newest_server().and_then(|s| s.look(|s| s.reader().view()?.alloc(alloc)))
-        else {
-            return Err(unwanted(&process.label));
-        };
-        // a store that has failed and does not know it yet tells nothing
-        let Ok(known) = known else { return Ok(()) };
-        match known {
-            None => Ok(()),
-            Some(a) if a.server_terminal() => Ok(()),
-            Some(_) => Err(unwanted(&process.label)),
-        }
     }
 
     /// Each task has at most one process, and so has each run.
@@ -282,6 +230,7 @@ impl World {
             self.job_is_as_wanted(&view, &job)?;
         }
         self.success_was_seen(HOME_REGION, &view)?;
+        self.check_left_alone()?;
         let unanswered = self.ledger.unanswered() + self.asks.unanswered();
         if unanswered > 0 {
             return Err(format!("{unanswered} questions were never answered"));
@@ -385,37 +334,47 @@ impl World {
     }
 }
 
-/// One on each node that takes new work, unless it has failed there or there is no room; never two, none where there is no node.
+/// One of each group on each node that takes new work, unless it has failed there or there is no room; never two, none where there is
+/// no node.
 fn is_on_every_node(view: &View, job: &Job) -> Result<(), String> {
     let key = job.spec.key();
     let open = view.open_evals().map_err(|e| e.to_string())?;
     let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
+    let excused = waits || given_up(view, job)?;
     let mut all = view.allocs_of_job(&key).map_err(|e| e.to_string())?;
     for node in view.nodes().map_err(|e| e.to_string())? {
-        let here: Vec<&Allocation> = all.iter().filter(|a| a.node_id == node.info.id).collect();
-        let live = here.iter().filter(|a| !a.terminal()).count();
-        let failed = here.iter().any(|a| a.client == ClientStatus::Failed && !a.server_terminal());
-        let none = job.spec.groups.iter().all(|g| g.count == 0);
-        let excused = failed || waits || none || given_up(view, job)?;
-        if live > usize::from(!none) || (live == 0 && node.ready() && !excused) {
-            return Err(format!("{key} is {live} times on node {}: {here:#?}", node.info.name));
+        for group in &job.spec.groups {
+            let of_it = |a: &&Allocation| a.node_id == node.info.id && a.group == group.name;
+            let here: Vec<&Allocation> = all.iter().filter(of_it).collect();
+            let live = here.iter().filter(|a| !a.terminal()).count();
+            let failed = here.iter().any(|a| a.client == ClientStatus::Failed && !a.server_terminal());
+            let none = group.count == 0;
+            let excused = excused || failed || none || lacks(&node.info, group);
+            if live > usize::from(!none) || (live == 0 && node.ready() && !excused) {
+                let name = &node.info.name;
+                return Err(format!("{} of {key} is {live} times on node {name}: {here:#?}", group.name));
+            }
         }
-        all.retain(|a| a.node_id != node.info.id);
+        all.retain(|a| a.node_id != node.info.id || job.spec.group(&a.group).is_none());
     }
     match all.iter().find(|a| !a.terminal()) {
-        Some(alloc) => Err(format!("{} of {key} is on a node that is gone", alloc.id)),
+        Some(alloc) => Err(format!("{} of {key} is on a node or of a group that is gone", alloc.id)),
         None => Ok(()),
     }
+}
+
+/// It has fewer cores or healthy devices than the group asks for, whoever holds them.
+fn lacks(node: &NodeInfo, group: &TaskGroup) -> bool {
+    let cores: i64 = group.tasks.iter().map(|t| t.resources.cores).sum();
+    let devices: i64 = group.tasks.iter().flat_map(|t| &t.resources.devices).map(|d| d.count).sum();
+    let healthy = node.offers.devices.iter().flat_map(|d| &d.instances).filter(|i| i.healthy).count();
+    (node.offers.cores.len() as i64) < cores || (healthy as i64) < devices
 }
 
 /// What was done is stopped by the collector before it is forgotten.
 fn is_stopped_for_good(spec: &JobSpec, job: &Job) -> bool {
     let done = spec.job_type == JobType::Batch && job.status == JobStatus::Dead;
     done && JobSpec { stop: true, ..spec.clone() } == job.spec
-}
-
-fn unwanted(label: &str) -> String {
-    format!("{label} was killed though it was to run")
 }
 
 fn allocs(view: &View) -> Result<Vec<Allocation>, String> {

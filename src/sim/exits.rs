@@ -92,7 +92,7 @@ fn is_true(host: &NodeHost, run: RunId, end: &End, status: ExitStatus) -> bool {
 mod tests {
     use super::*;
     use model::task::Exit;
-    use model::time::Wall;
+    use model::time::{Mono, Wall};
 
     #[test]
     fn an_exit_that_is_made_up_or_hushed_up_is_found() {
@@ -104,7 +104,8 @@ mod tests {
         let unknown = event(ExitStatus::Unknown);
         assert!(world.check_exits(n, &code).is_err(), "nobody's exit");
         let exit = Exit { status: ExitStatus::Code(3), oom_killed: false };
-        let end = End { label: "a.t".into(), exit, seen: true, keeper_deaths: 0, told: None };
+        let label = "a.t".into();
+        let end = End { label, exit, seen: true, keeper_deaths: 0, told: None, at: Mono(1), boot: 1 };
         world.regions[n].ends.insert(run, end);
         assert_eq!(world.check_exits(n, &code), Ok(()));
         assert!(world.check_exits(n, &event(ExitStatus::Code(4))).is_err(), "another code");

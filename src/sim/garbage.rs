@@ -97,7 +97,10 @@ fn wanted(deployment: Option<&Arc<Deployment>>, job: &Job, alloc: &Allocation) -
         return None;
     }
     let replaced = alloc.next.is_some();
-    let failed = alloc.client == ClientStatus::Failed && alloc.desired == DesiredStatus::Run;
+    // nobody places anything for a group that is no more
+    let failed = alloc.client == ClientStatus::Failed
+        && alloc.desired == DesiredStatus::Run
+        && job.spec.group(&alloc.group).is_some();
     let active = deployment.is_some_and(|d| d.status.is_active());
     match job.spec.job_type {
         _ if active => Some("its deployment is under way"),

@@ -324,7 +324,10 @@ impl World {
                 self.keeper_input(n, life, keeper::Input::Journaled { run });
             }
             E::Release { run } => self.release(n, run)?,
-            E::Signal { run, signal } => self.signal(n, run, signal),
+            E::Signal { run, signal } => {
+                self.check_kill(n, run)?;
+                self.signal(n, run, signal);
+            }
             E::Kill { run } => {
                 self.check_kill(n, run)?;
                 self.kill(n, run);

@@ -9,6 +9,7 @@ use super::output::Output;
 use super::place::{Daemon, Machine, NodeAt};
 use super::processes::{FIRST_PID, Process};
 use super::server_host::{MAX_FAILED_OPENS, ServerHost};
+use super::task_places::TaskPlace;
 use super::world::{Event, World};
 use super::worlds::NodeTraits;
 use ::keeper::brain::Keeper;
@@ -90,6 +91,8 @@ pub struct NodeHost {
     pub(super) keeper_deaths: u64,
     /// Allocations that the agent has told servers to have ended.
     pub(super) reported_ended: BTreeSet<AllocId>,
+    /// The tasks of each allocation of which anything was started.
+    pub(super) places: BTreeMap<AllocId, Vec<TaskPlace>>,
 }
 
 /// How a process ended, and whether its parent was there.
@@ -102,6 +105,9 @@ pub struct End {
     pub keeper_deaths: u64,
     /// What the agent was told of it last.
     pub told: Option<ExitStatus>,
+    pub at: Mono,
+    /// The machine's boot then.
+    pub boot: u64,
 }
 
 impl NodeHost {
@@ -147,6 +153,7 @@ impl NodeHost {
             doubtful: BTreeSet::new(),
             keeper_deaths: 0,
             reported_ended: BTreeSet::new(),
+            places: BTreeMap::new(),
             draws,
         }
     }
@@ -205,6 +212,8 @@ impl NodeHost {
                 network_modes: vec!["host".into()],
                 addresses: vec![address],
                 dynamic_ports: PortRange { min: 20_000, max: 20_007 },
+                cores: self.traits.cores.clone(),
+                devices: self.traits.devices(),
                 ..NodeOffers::default()
             },
             max_allocs: 0,

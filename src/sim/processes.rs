@@ -5,6 +5,7 @@ use super::faults::Kind;
 use super::node_host::End;
 use super::output::Output;
 use super::place::{Daemon, NodeAt};
+use super::task_places::told_places;
 use super::world::{Event, World};
 use ::keeper::effects as keeper;
 use model::id::{AllocId, RunId};
@@ -13,10 +14,8 @@ use model::time::Span;
 use wire::keeper::RunSpec;
 
 pub const FIRST_PID: u32 = 100;
-/// Among a task's arguments: its group has two tasks.
-pub const WITH_SIBLING: &str = "sibling";
-/// So many numbers there are.
-const PIDS: u32 = 40;
+/// So many numbers there are: more than tasks find room on a node.
+const PIDS: u32 = 60;
 /// A tick of the clock whose start times tell processes with the same PID apart.
 const TICK_NANOS: u64 = 10_000_000;
 
@@ -41,9 +40,8 @@ impl Process {
         self.label.split('.').next()?.parse().ok()
     }
 
-    /// Its group has another task.
-    pub fn has_sibling(&self) -> bool {
-        self.spec.args.iter().any(|a| a == WITH_SIBLING)
+    pub fn is_of(&self, task: &str) -> bool {
+        self.label.split_once('.').is_some_and(|(_, name)| name == task)
     }
 }
 
@@ -73,6 +71,10 @@ impl World {
         output.open();
         let process =
             Process { run, label, running: false, parent: life, start_ticks, stubborn, spec, output };
+        if let Some(alloc) = process.alloc() {
+            let places = told_places(&process.spec.args);
+            self.regions[n].places.insert(alloc, places);
+        }
         self.regions[n].ends.remove(&process.run);
         self.regions[n].processes.insert(pid, process);
         let delay = self.delay(Span(200_000), Span::millis(3));
@@ -83,6 +85,7 @@ impl World {
     /// Numbers come round quickly, so that they are used again.
     fn free_pid(&mut self, n: NodeAt) -> u32 {
         let host = &mut self.regions[n];
+        assert!(host.processes.len() <= PIDS as usize, "{n} runs more than there are numbers");
         loop {
             host.next_pid = if host.next_pid < FIRST_PID + PIDS { host.next_pid + 1 } else { FIRST_PID };
             if host.next_pid == FIRST_PID {
@@ -100,7 +103,7 @@ impl World {
 
     pub(super) fn release(&mut self, n: NodeAt, run: RunId) -> Result<(), String> {
         let Some(pid) = self.process_of(n, run) else { return Ok(()) };
-        self.check_start(n, &self.regions[n].processes[&pid])?;
+        self.check_start(n, run)?;
         let host = &mut self.regions[n];
         let life = host.keeper_life;
         let Some(process) = host.processes.get_mut(&pid) else { return Ok(()) };
@@ -164,7 +167,8 @@ impl World {
             self.regions[n].closing.insert(run, process.output);
         }
         let host = &mut self.regions[n];
-        let end = End { label: process.label, exit, seen, keeper_deaths: host.keeper_deaths, told: None };
+        let (keeper_deaths, boot) = (host.keeper_deaths, host.boot);
+        let end = End { label: process.label, exit, seen, keeper_deaths, told: None, at: self.now, boot };
         host.ends.insert(run, end);
     }
 
@@ -205,8 +209,8 @@ impl World {
         host.journal.cut_power();
         for (_, process) in std::mem::take(&mut host.processes) {
             let exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
-            let keeper_deaths = host.keeper_deaths;
-            let end = End { label: process.label, exit, seen: false, keeper_deaths, told: None };
+            let (keeper_deaths, boot, at) = (host.keeper_deaths, host.boot, self.now);
+            let end = End { label: process.label, exit, seen: false, keeper_deaths, told: None, at, boot };
             host.ends.insert(process.run, end);
         }
         let back_after = self.delay(Span::seconds(1), Span::seconds(20));

@@ -9,6 +9,7 @@ use super::place::{Machine, NodeAt, ServerAt};
 use super::rollouts::DeploymentStatuses;
 use super::server_host::ServerHost;
 use super::tracked::TrackedState;
+use model::claims::Claim;
 use model::id::{AllocId, Uuid};
 use model::random::Stream;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,8 @@ pub struct Region {
     pub restarted: BTreeSet<AllocId>,
     /// Allocations that were seen to be preempted.
     pub evicted: BTreeSet<AllocId>,
+    /// What only one may hold at a time, of each allocation that was ever seen to hold such things.
+    pub claims: BTreeMap<AllocId, Vec<Claim>>,
     pub history: History,
     pub launched: Launched,
     pub deployment_statuses: DeploymentStatuses,
@@ -57,6 +60,7 @@ impl Region {
             stopped: BTreeSet::new(),
             restarted: BTreeSet::new(),
             evicted: BTreeSet::new(),
+            claims: BTreeMap::new(),
             history: History::default(),
             launched: Launched::new(),
             deployment_statuses: DeploymentStatuses::new(),

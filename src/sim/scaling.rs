@@ -71,8 +71,9 @@ impl World {
         let Some(known) = tracked.jobs.get(&job).cloned() else { return };
         let deployed = tracked.deployments.values().any(|d| d.job == job && d.status.is_active());
         let Some(group) = known.spec.groups.first() else { return };
+        let rolls_back = known.spec.groups.iter().any(|g| g.update.is_some_and(|u| u.auto_revert));
         // while one may roll back, nobody can tell what comes of a word on its count
-        if deployed && count.is_some() && group.update.is_some_and(|u| u.auto_revert) {
+        if deployed && count.is_some() && rolls_back {
             return;
         }
         let system = known.spec.job_type == JobType::System;

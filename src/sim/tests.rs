@@ -231,10 +231,9 @@ fn a_second_execution_is_found_after_rot_elsewhere() {
 fn a_node_that_runs_more_than_it_has_room_for_is_found() {
     let mut world = calm_world(1);
     let (n, run) = first_process(&mut world);
-    let pid = world.process_of(n, run).expect("it runs");
-    assert_eq!(world.check_start(n, &world.regions[n].processes[&pid]), Ok(()));
+    assert_eq!(world.check_start(n, run), Ok(()));
     world.regions[n].traits.capacity.cpu_mhz = 1;
-    let found = world.check_start(n, &world.regions[n].processes[&pid]);
+    let found = world.check_start(n, run);
     assert!(found.is_err_and(|e| e.contains("too much in cpu")));
 }
 

@@ -3,6 +3,7 @@
 
 use super::region::Region;
 use model::alloc::{Allocation, ClientStatus};
+use model::claims::Claim;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey};
@@ -107,11 +108,27 @@ impl Region {
     pub fn track(&mut self, view: &View, changes: &[Change], whole: bool) -> Result<TrackedState, Fault> {
         self.tracked_index = view.index();
         if whole {
-            return Ok(std::mem::replace(&mut self.tracked, TrackedState::read(view)?));
+            let before = std::mem::replace(&mut self.tracked, TrackedState::read(view)?);
+            self.tracked.allocs.values().for_each(|alloc| note_claims(&mut self.claims, alloc));
+            return Ok(before);
         }
         let mut before = TrackedState::default();
-        changes.iter().try_for_each(|change| self.tracked.follow(change, view, &mut before))?;
+        for change in changes {
+            self.tracked.follow(change, view, &mut before)?;
+            if let Change::Alloc(a) = change
+                && let Some(alloc) = self.tracked.allocs.get(&a.id)
+            {
+                note_claims(&mut self.claims, alloc);
+            }
+        }
         Ok(before)
+    }
+}
+
+fn note_claims(all: &mut BTreeMap<AllocId, Vec<Claim>>, alloc: &Allocation) {
+    let claims: Vec<Claim> = alloc.resources.claims().collect();
+    if !claims.is_empty() {
+        all.insert(alloc.id, claims);
     }
 }
 

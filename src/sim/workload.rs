@@ -1,13 +1,13 @@
 //! The users: jobs registered, changed, stopped and purged, at random but from the seed. A task's command says what the
-//! simulated process does: `run <milliseconds> <exit code> [stubborn] [sibling]`; zero milliseconds is forever.
+//! simulated process does: `run <milliseconds> <exit code> [stubborn] [places=...]`; zero milliseconds is forever.
 
 use super::api_requests::may_be_done;
 use super::faults::Kind;
+use super::job_groups::{JobShapes, task_args};
 use super::job_specs::{batch_job, service_job, system_job};
 use super::launches::CLOCK_JOB;
 use super::ledger::WrittenJob;
 use super::place::ServerAt;
-use super::processes::WITH_SIBLING;
 use super::rollouts;
 use super::users::{HOME_REGION, User};
 use super::world::{Event, World};
@@ -15,7 +15,7 @@ use super::worlds::place_somewhere;
 use client::effects as client;
 use model::claims::{DEFAULT_HOST_NETWORK, Network, Port};
 use model::id::{AllocId, JobKey};
-use model::job::{DisconnectPolicy, HealthCheck, JobSpec, JobType, MigratePolicy, Reconcile, Task};
+use model::job::{DisconnectPolicy, HealthCheck, JobSpec, MigratePolicy, Reconcile, TaskGroup};
 use model::random::Stream;
 use model::submission::Submission;
 use model::time::Span;
@@ -31,6 +31,7 @@ pub const SYSTEM_JOB: &str = "job-7";
 
 pub struct Workload {
     draws: Stream,
+    shapes: JobShapes,
     next_token: u64,
     /// What users asked for, and do not know what became of it.
     unsure: Vec<(JobKey, WrittenJob)>,
@@ -39,7 +40,12 @@ pub struct Workload {
 
 impl Workload {
     pub fn new(seed: u64) -> Self {
-        Workload { draws: Stream::new(seed, 102), next_token: 0, unsure: vec![], stopped: false }
+        let (draws, shapes) = (Stream::new(seed, 102), JobShapes::new(seed));
+        Workload { draws, shapes, next_token: 0, unsure: vec![], stopped: false }
+    }
+
+    pub fn draw_all_shapes(&mut self) {
+        self.shapes.draw_all();
     }
 
     pub fn stop(&mut self) {
@@ -86,19 +92,13 @@ impl Workload {
             _ => 1 + self.draws.below(20_000),
         };
         let code = if self.one_in(3) { 1 } else { 0 };
-        let mut args = vec!["run".to_string(), milliseconds.to_string(), code.to_string()];
-        if self.one_in(5) {
-            args.push("stubborn".into());
-        }
+        let args = task_args(milliseconds, code, self.one_in(5));
         if let Some(task) = spec.groups.first_mut().and_then(|g| g.tasks.first_mut()) {
             task.config.insert("command".into(), Value::Text("sim".into()));
-            task.config.insert("args".into(), Value::List(args.into_iter().map(Value::Text).collect()));
+            task.config.insert("args".into(), args);
             task.resources.cpu_mhz = 50 + self.draws.below(400) as i64;
             task.resources.memory_mb = 16 + self.draws.below(200) as i64;
             task.kill_timeout = Span::seconds(1 + self.draws.below(8) as i64);
-        }
-        if self.one_in(4) {
-            self.add_sibling(&mut spec);
         }
         spec.periodic = clock.then(|| self.times());
         spec.priority = 1 + self.draws.below(100) as i64;
@@ -112,34 +112,12 @@ impl Workload {
         if let Some(group) = spec.groups.first_mut().filter(|_| !system) {
             place_somewhere(group, &mut self.draws);
         }
+        self.shapes.shape(&mut spec);
         if system {
             let update = rollouts::update_of_system_job(spec.priority);
             spec.groups.iter_mut().for_each(|g| g.update = Some(update));
         }
         spec
-    }
-}
-
-impl Workload {
-    /// A second task, which fares differently: when one of the two fails, or the leader ends, the other one is killed.
-    fn add_sibling(&mut self, spec: &mut JobSpec) {
-        let (leader, stubborn) = (self.one_in(2), self.one_in(2));
-        let milliseconds = if self.one_in(2) { 0 } else { 1 + self.draws.below(20_000) };
-        let Some(group) = spec.groups.first_mut() else { return };
-        let Some(main) = group.tasks.first_mut() else { return };
-        if let Some(Value::List(args)) = main.config.get_mut("args") {
-            args.push(Value::Text(WITH_SIBLING.into()));
-        }
-        let mut side = Task { name: "side".into(), leader: false, ..main.clone() };
-        main.leader = leader;
-        // a batch allocation completes only when each of its tasks has ended
-        let ends = spec.job_type == JobType::Batch && !leader;
-        let milliseconds = if ends { milliseconds.max(1) } else { milliseconds };
-        let mut args = vec!["run".to_string(), milliseconds.to_string(), "0".into(), WITH_SIBLING.into()];
-        args.extend(stubborn.then(|| "stubborn".to_string()));
-        let args = args.into_iter().map(Value::Text).collect();
-        side.config.insert("args".into(), Value::List(args));
-        group.tasks.push(side);
     }
 }
 
@@ -353,9 +331,9 @@ fn source_of(spec: &JobSpec) -> Submission {
 fn describe(action: &WriteRequest) -> String {
     match action {
         WriteRequest::RegisterJob { spec, .. } => {
-            let group = spec.groups.first();
-            let args = group.and_then(|g| g.tasks.first()).and_then(|t| t.config.get("args"));
-            format!("registers {} x{} {args:?}", spec.id, group.map_or(0, |g| g.count))
+            let args = |g: &TaskGroup| g.tasks.first().and_then(|t| t.config.get("args")).cloned();
+            let groups: Vec<_> = spec.groups.iter().map(|g| (&g.name, g.count, args(g))).collect();
+            format!("registers {} {groups:?}", spec.id)
         }
         WriteRequest::DeregisterJob { job, purge: true, .. } => format!("purges {}", job.id),
         WriteRequest::DeregisterJob { job, .. } => format!("stops {}", job.id),

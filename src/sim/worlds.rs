@@ -4,10 +4,12 @@
 //! Refuses to know what comes of it. Tests of single things have the same plain nodes and servers every time.
 
 use super::faults::Kind;
+use super::job_groups::DEVICE;
 use super::place::NodeAt;
 use super::users::HOME_REGION;
 use super::world::{Event, World};
 use client::effects::Input;
+use model::claims::{DeviceGroup, DeviceInstance};
 use model::constraint::Constraint;
 use model::job::TaskGroup;
 use model::preference::{Affinity, Spread};
@@ -15,6 +17,7 @@ use model::random::Stream;
 use model::resources::Amount;
 use model::time::Span;
 use state::store::Options;
+use std::collections::BTreeMap;
 
 const CLASSES: [&str; 3] = ["small", "large", ""];
 const RACKS: [&str; 3] = ["r0", "r1", "r2"];
@@ -28,13 +31,24 @@ pub struct NodeTraits {
     /// In its meta; empty: it has none.
     pub rack: String,
     pub capacity: Amount,
+    /// That tasks may have to themselves.
+    pub cores: Vec<u16>,
+    /// Devices of one kind, by whether they are healthy.
+    pub devices_healthy: Vec<bool>,
     pub joins_after: Span,
 }
 
 impl NodeTraits {
     pub fn plain() -> NodeTraits {
         let capacity = Amount { cpu_mhz: 1000, memory_mb: 1000, disk_mb: 10_000, ..Amount::ZERO };
-        NodeTraits { class: String::new(), rack: String::new(), capacity, joins_after: Span::ZERO }
+        NodeTraits {
+            class: String::new(),
+            rack: String::new(),
+            capacity,
+            cores: vec![],
+            devices_healthy: vec![],
+            joins_after: Span::ZERO,
+        }
     }
 
     fn draw(draws: &mut Stream) -> NodeTraits {
@@ -45,12 +59,36 @@ impl NodeTraits {
         };
         let late = draws.below(3) == 0;
         let joins_after = if late { draws.span_below(Span::minutes(3)) } else { Span::ZERO };
-        NodeTraits { class: one_of(CLASSES, draws), rack: one_of(RACKS, draws), capacity, joins_after }
+        let (class, rack) = (one_of(CLASSES, draws), one_of(RACKS, draws));
+        let cores = if draws.below(3) > 0 { (0..4).collect() } else { vec![] };
+        let devices_healthy = (0..draws.below(3)).map(|_| draws.below(4) > 0).collect();
+        NodeTraits { class, rack, capacity, cores, devices_healthy, joins_after }
     }
 
-    /// It is moved, called something else, or gets more room; never less, which would have to put something out.
+    /// As the node offers them.
+    pub fn devices(&self) -> Vec<DeviceGroup> {
+        let instance = |(n, healthy): (usize, &bool)| DeviceInstance {
+            id: format!("{DEVICE}-{n}"),
+            healthy: *healthy,
+            description: String::new(),
+        };
+        let instances: Vec<_> = self.devices_healthy.iter().enumerate().map(instance).collect();
+        if instances.is_empty() {
+            return vec![];
+        }
+        let (vendor, name) = ("sim".into(), "one".into());
+        vec![DeviceGroup { vendor, kind: DEVICE.into(), name, attributes: BTreeMap::new(), instances }]
+    }
+
+    /// It is moved, called something else, gets more room, or a device breaks or is mended; never less room, which would have to put
+    /// something out.
     fn change(&mut self, draws: &mut Stream) {
-        match draws.below(3) {
+        let devices = self.devices_healthy.len() as u64;
+        match draws.below(if devices > 0 { 4 } else { 3 }) {
+            3 => {
+                let healthy = &mut self.devices_healthy[draws.below(devices) as usize];
+                *healthy = !*healthy;
+            }
             0 => self.class = one_of(CLASSES, draws),
             1 => self.rack = one_of(RACKS, draws),
             _ => self.capacity.cpu_mhz += 1 + draws.below(300) as i64,
@@ -114,6 +152,9 @@ impl World {
             self.regions[at].varies = true;
         }
         self.changes = draws;
+        if self.regions.servers().len() == 1 {
+            self.workload.draw_all_shapes();
+        }
         self.after(Span::minutes(1), Event::ChangeANode);
     }
 

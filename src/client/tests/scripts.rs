@@ -3,7 +3,6 @@
 use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::effects::Input;
-use model::alloc::DesiredStatus;
 use model::job::{JobType, RestartMode, Task};
 use model::resources::{Hook, Lifecycle};
 use model::task::{Exit, ExitStatus, TaskPhase};
