@@ -25,6 +25,8 @@ use wire::change::{AllocChange, Change, NodeChange};
 use wire::frame::{self, Body, Frame};
 use wire::rpc::NodeRequest;
 
+/// The longest kill timeout, and the time that poststop tasks take, with what they are restarted.
+const STOPS_WITHIN: Span = Span::minutes(1);
 /// Why an allocation was stopped whose successor is of a newer version.
 pub const UPDATED: &str = "alloc is being updated due to job update";
 /// At every so many indexes all allocations are looked at.
@@ -123,7 +125,7 @@ impl World {
                     self.check_preempted(region, view, alloc, changes)?;
                 }
                 if alloc.is_none_or(|a| a.server_terminal()) {
-                    self.regions[region].stopped.insert(*id);
+                    self.regions[region].stopped.entry(*id).or_insert(self.now);
                 }
             }
             if let Change::Node(NodeChange { status: NodeStatus::Disconnected, .. }) = change {
@@ -137,7 +139,8 @@ impl World {
     fn success_was_seen(&self, region: usize, view: &View) -> Result<(), String> {
         let ends = || self.regions[region].nodes.iter().flat_map(|n| n.ends.values());
         for alloc in allocs(view)? {
-            if alloc.client != ClientStatus::Complete || self.regions[region].stopped.contains(&alloc.id) {
+            if alloc.client != ClientStatus::Complete || self.regions[region].stopped.contains_key(&alloc.id)
+            {
                 continue;
             }
             // a task that was killed has not failed: its leader had ended
@@ -314,18 +317,25 @@ impl World {
     }
 
     fn nodes_run_what_is_wanted(&self, view: &View) -> Result<(), String> {
-        for node in &self.regions[HOME_REGION].nodes {
-            let mut wanted = BTreeSet::new();
+        let region = &self.regions[HOME_REGION];
+        for node in &region.nodes {
+            let (mut wanted, mut leaving) = (BTreeSet::new(), BTreeSet::new());
             for alloc in view.allocs_of_node(node.id()).map_err(|e| e.to_string())? {
+                // what was waited for may have found room a moment ago, and made others leave
+                let since = region.stopped.get(&alloc.id);
+                let stopping = since.is_some_and(|at| self.now.since(*at) < STOPS_WITHIN);
+                if stopping {
+                    leaving.insert(alloc.id);
+                } else if alloc.server_terminal() && !alloc.client_terminal() {
+                    return Err(format!("{} was stopped and is still {}", alloc.id, alloc.client.as_str()));
+                }
                 if !alloc.server_terminal() && alloc.client == ClientStatus::Running {
                     wanted.extend(alloc.task_states.keys().map(|task| format!("{}.{task}", alloc.id)));
                 }
-                if alloc.server_terminal() && !alloc.client_terminal() {
-                    return Err(format!("{} was stopped and is still {}", alloc.id, alloc.client.as_str()));
-                }
             }
             for process in node.processes.values() {
-                if !wanted.contains(&process.label) {
+                let leaves = process.alloc().is_some_and(|alloc| leaving.contains(&alloc));
+                if !leaves && !wanted.contains(&process.label) {
                     return Err(format!("{} runs on {}, and nobody wants it", process.label, node.at));
                 }
             }

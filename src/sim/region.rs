@@ -12,6 +12,7 @@ use super::tracked::TrackedState;
 use model::claims::Claim;
 use model::id::{AllocId, Uuid};
 use model::random::Stream;
+use model::time::Mono;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
@@ -22,8 +23,8 @@ pub struct Region {
     pub digests: BTreeMap<u64, u64>,
     /// The hash of each entry that was applied and then found in a log.
     pub entries: BTreeMap<u64, u64>,
-    /// Allocations that servers wanted stopped at some time, or that are gone with their job.
-    pub stopped: BTreeSet<AllocId>,
+    /// Since when servers want allocations stopped, or know them no more.
+    pub stopped: BTreeMap<AllocId, Mono>,
     /// Allocations that a user asked to be restarted: their tasks may be killed, and start again.
     pub restarted: BTreeSet<AllocId>,
     /// Allocations that were seen to be preempted.
@@ -57,7 +58,7 @@ impl Region {
                 .collect(),
             digests: BTreeMap::new(),
             entries: BTreeMap::new(),
-            stopped: BTreeSet::new(),
+            stopped: BTreeMap::new(),
             restarted: BTreeSet::new(),
             evicted: BTreeSet::new(),
             claims: BTreeMap::new(),

@@ -143,7 +143,7 @@ impl World {
         let mut here = self.living(n);
         here.insert(alloc);
         let mut sum = Amount::default();
-        for id in here.iter().filter(|id| !region.stopped.contains(*id)) {
+        for id in here.iter().filter(|id| !region.stopped.contains_key(*id)) {
             let Some(known) = region.tracked.allocs.get(id) else { continue };
             sum = sum.plus(known.resources.total());
         }
@@ -181,7 +181,7 @@ impl World {
         };
         let Some(alloc) = process.alloc() else { return Err(format!("{} is no label", process.label)) };
         let region = &self.regions[n.region];
-        let wanted = region.stopped.contains(&alloc) || region.restarted.contains(&alloc);
+        let wanted = region.stopped.contains_key(&alloc) || region.restarted.contains(&alloc);
         if wanted || self.siblings_have_ended(n, alloc, process) || self.may_give_up(n, alloc) {
             return Ok(());
         }
