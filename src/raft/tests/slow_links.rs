@@ -104,14 +104,20 @@ fn a_large_entry_under_way_is_not_sent_again() {
 
 #[test]
 fn a_lost_connection_sends_again_at_once() {
-    let mut link = SlowLink::new(2);
-    link.propose(MIB);
-    link.appends.clear();
-    link.cluster.node(link.leader).link_lost(link.slow);
-    link.ticks(4);
-    assert!((2 * MIB..2 * MIB + 2_000).contains(&link.sent_bytes), "{} bytes", link.sent_bytes);
-    while link.lags() {
-        link.arrives();
+    for is_probed in [false, true] {
+        let mut link = SlowLink::new(2);
+        if is_probed {
+            link.cluster.node(link.leader).link_lost(link.slow);
+        }
+        link.propose(MIB);
+        link.ticks(4);
+        link.appends.clear();
+        link.cluster.node(link.leader).link_lost(link.slow);
+        link.ticks(4);
+        assert!((2 * MIB..2 * MIB + 2_000).contains(&link.sent_bytes), "{} bytes", link.sent_bytes);
+        while link.lags() {
+            link.arrives();
+        }
     }
 }
 
