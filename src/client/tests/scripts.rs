@@ -2,14 +2,17 @@
 
 use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
+use crate::alloc_runner::AllocRunner;
 use crate::effects::Input;
+use crate::task_runner::Dirty;
+use model::id::Uuid;
 use model::job::{JobType, RestartMode, Task};
 use model::resources::{Hook, Lifecycle};
-use model::task::{Exit, ExitStatus, TaskPhase};
-use model::time::{Span, Wall};
+use model::task::TaskPhase;
+use model::time::{Mono, Now, Span, Wall};
 use model::value::Value;
-use std::collections::BTreeSet;
-use wire::keeper::RunState;
+use state::client_store::{AllocRecord, RecoveredAlloc, Retention, RunRecord, TaskRecord};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn hooked(name: &str, hook: Hook, sidecar: bool) -> Task {
     Task { lifecycle: Some(Lifecycle { hook, sidecar }), ..task(name) }
@@ -89,26 +92,26 @@ fn poststop_tasks_run_though_the_agent_was_restarted_in_between() {
     assert_eq!(w.status(1), "complete");
 }
 
-/// That its directory was built was no promise yet when the power failed, and the next power cut comes while its task waits to be
-/// restarted. The wish to stop it is the first thing that the node hears then.
+/// A first run is durable before its directory is built, and that this was done is no promise: poststop tasks follow what may have run,
+/// also when a second power cut comes once its end is known.
 #[test]
-fn poststop_tasks_run_though_power_cuts_hide_that_others_ran() {
+fn what_may_have_run_before_a_power_cut_has_run() {
     let tasks = [task("main"), hooked("stop", Hook::Poststop, false)];
-    let mut w = World::new(&[assignment(1, &tasks)]);
-    w.pass(s(2));
-    assert_eq!(w.living(), ["main#1"]);
-    w.processes[0].state =
-        RunState::Exited { exit: Exit { status: ExitStatus::Code(1), oom_killed: false }, at: Wall(0) };
-    w.reboot();
-    w.pass(s(2));
-    assert_eq!(w.living(), [""; 0], "it waits to be restarted");
-    w.keeper_up = false;
-    w.reboot();
-    w.stop_alloc(1);
-    w.keeper_up = true;
-    w.reboot();
-    w.pass(s(2));
-    assert_eq!(w.living(), ["stop#2"], "{:#?}", w.trace);
+    let record = AllocRecord {
+        assignment: assignment(1, &tasks),
+        dir_built: false,
+        retention: Retention::Kept,
+        health: None,
+        received: Wall(1),
+    };
+    let asked = TaskRecord { run: Some(RunRecord::new(7, Uuid::default())), ..TaskRecord::default() };
+    for (row, has_run) in [(TaskRecord::default(), false), (asked, true)] {
+        let tasks = BTreeMap::from([("main".to_string(), row)]);
+        let found = RecoveredAlloc { record: record.clone(), tasks };
+        let alloc = AllocRunner::restore(found, Now { mono: Mono(9), wall: None });
+        let rides_along = if has_run { Dirty::Lazy } else { Dirty::Clean };
+        assert_eq!((alloc.record.dir_built, alloc.record_dirty), (has_run, rides_along));
+    }
 }
 
 #[test]

@@ -48,10 +48,11 @@ fn a_watch_is_answered_with_the_states_generation() {
     assert_eq!(ask(generation, since), None, "nothing is newer");
     let others = [Generation { restores: 1, ..generation }, Generation::default()];
     for (other, since) in [(others[0], since), (others[1], since), (generation, 0)] {
-        let Some(NodeReply::Watched { generation: told, set, .. }) = ask(other, since) else {
+        let Some(NodeReply::Watched { generation: told, set, servers }) = ask(other, since) else {
             panic!("{other:?}")
         };
         assert_eq!((told, set.wanted.len()), (generation, 0));
+        assert_eq!(servers.is_some(), other != generation, "a list that the node has is not told again");
     }
 }
 
