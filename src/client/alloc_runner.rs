@@ -1,18 +1,20 @@
 //! The allocation runner: its directory, its task runners in the order of their lifecycle, and how they are killed
 //! (client.md 5, client.md 6, client.md 10).
 
+mod directory;
 mod health;
 mod time_limits;
 mod updates;
 
 use super::driver;
-use super::effects::{DirFile, DirSpec, DirTask, Effect, RunningTask};
+use super::effects::RunningTask;
 use super::events;
 use super::health::HealthWatcher;
 use super::kill_order::{KillPhase, KillPlan};
 use super::lifecycle::{Role, Stage, TaskView};
 use super::run_limit::{Age, EXCEEDED};
 use super::task_runner::{Dirty, TaskRunner, TaskSpec, TurnContext};
+use directory::Dir;
 use model::alloc::{ClientStatus, DesiredStatus, client_status_of};
 use model::id::AllocId;
 use model::job::Task;
@@ -21,18 +23,6 @@ use model::time::{Mono, Now, Span, Wall};
 use state::client_store::{AllocRecord, HealthResult, RecoveredAlloc, Retention, WriteBatch};
 use std::collections::BTreeMap;
 use wire::rpc::Assignment;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dir {
-    Absent,
-    /// Built before the agent's restart: part of it lies in memory and may be gone with a reboot.
-    Stale,
-    /// Asked for again at `again` if no answer has come.
-    Building {
-        again: Mono,
-    },
-    Built,
-}
 
 /// What the servers have acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +53,6 @@ pub struct AllocRunner {
     /// When it ended here: the oldest is collected first.
     pub ended: Option<Wall>,
 }
-
-const DIR_TIMEOUT: Span = Span::minutes(5);
-const DIR_RETRY: Span = Span::minutes(1);
 
 impl AllocRunner {
     pub fn new(assignment: Assignment, now: Now) -> AllocRunner {
@@ -173,33 +160,6 @@ impl AllocRunner {
     /// The agent ends and takes its tasks with it: no delays, no poststop tasks.
     pub fn shut_down(&mut self) {
         self.stop(Mono(0), true, true);
-    }
-
-    pub fn dir_built(&mut self, ctx: &TurnContext<'_>, result: Result<(), String>) {
-        match result {
-            Ok(()) => {
-                self.dir = Dir::Built;
-                self.record.dir_built = true;
-                self.record_dirty = self.record_dirty.max(Dirty::Lazy);
-            }
-            Err(why) => {
-                // Running tasks continue; the directory is built again before the next start.
-                self.dir = Dir::Building { again: ctx.now.mono.after(DIR_RETRY) };
-                let why = format!("failed to setup alloc: pre-run hook \"alloc_dir\" failed: {why}");
-                self.fail_setup(ctx.now.stamp(), &why);
-            }
-        }
-    }
-
-    fn fail_setup(&mut self, at: Wall, why: &str) {
-        for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && !t.has_run()) {
-            task.fail(events::setup_failure(at, why), at);
-        }
-    }
-
-    /// A directory whose removal failed is tried again later.
-    pub fn dir_not_removed(&mut self, now: Mono) {
-        self.remove_at = Some(now.after(DIR_RETRY));
     }
 
     /// Calls `act` with a task runner and the task that it runs.
@@ -381,44 +341,6 @@ impl AllocRunner {
         all_dead
     }
 
-    fn prepare_dir(&mut self, ctx: &mut TurnContext<'_>, previous_lives: bool) {
-        let wanted = match self.plan {
-            None => true,
-            Some(plan) => self.record.dir_built && !plan.with_poststop,
-        };
-        if !wanted || !ctx.disk_has_space || self.has_ended() {
-            return;
-        }
-        let due = match self.dir {
-            Dir::Absent => !previous_lives,
-            Dir::Stale => true,
-            Dir::Building { again } => again <= ctx.now.mono,
-            Dir::Built => false,
-        };
-        if !due {
-            return;
-        }
-        let group = &self.record.assignment.group;
-        if let Some(bad) = group.tasks.iter().find(|t| !is_file_name(&t.name)) {
-            let why = format!("task name {:?} cannot be the name of a directory", bad.name);
-            return self.fail_setup(ctx.now.stamp(), &why);
-        }
-        let payload = &self.record.assignment.payload;
-        let file = |t: &Task| {
-            let wanted = t.dispatch_payload.as_ref().filter(|_| !payload.is_empty())?;
-            Some(DirFile { path: wanted.file.clone(), bytes: payload.clone() })
-        };
-        let dir = |t: &Task| DirTask { name: t.name.clone(), user: t.user.clone(), file: file(t) };
-        let tasks = group.tasks.iter().map(dir).collect();
-        ctx.effects.push(Effect::BuildDir(DirSpec { alloc: self.id(), tasks }));
-        if self.dir == Dir::Absent {
-            // what starts as soon as the directory is there
-            let stage = self.stage.advance(&self.views());
-            self.tasks.iter_mut().filter(|t| stage.opens(t.role)).for_each(|task| task.plan_run(ctx));
-        }
-        self.dir = Dir::Building { again: ctx.now.mono.after(DIR_TIMEOUT) };
-    }
-
     fn advance_tasks(&mut self, ctx: &mut TurnContext<'_>) {
         let ready = self.dir == Dir::Built && ctx.disk_has_space && !self.restarts_all();
         let stage = self.stage;
@@ -446,19 +368,6 @@ impl AllocRunner {
         );
         if self.ended.is_none() && self.has_ended() {
             self.ended = self.tasks.iter().map(|t| t.local.state.finished_at).max().or(Some(Wall::NEVER));
-        }
-    }
-
-    fn remove_dir_if_wanted(&mut self, ctx: &mut TurnContext<'_>) {
-        let now = ctx.now.mono;
-        let building = matches!(self.dir, Dir::Building { again } if again > now);
-        if self.record.retention == Retention::Kept || !self.has_ended() || building {
-            return;
-        }
-        if self.remove_at.is_none_or(|at| at <= now) {
-            tracing::debug!(target: "client.gc", alloc_id = %self.id(), "removing allocation directory");
-            ctx.effects.push(Effect::RemoveDir { alloc: self.id() });
-            self.remove_at = Some(now.after(DIR_TIMEOUT));
         }
     }
 
@@ -493,11 +402,4 @@ impl AllocRunner {
             .filter(|at| *at > now);
         own.chain(self.tasks.iter().filter_map(|t| t.next_deadline(now))).min()
     }
-}
-
-fn is_file_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= 200
-        && !matches!(name, "." | ".." | "alloc")
-        && !name.contains(['/', '\0'])
 }
