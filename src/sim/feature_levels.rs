@@ -38,6 +38,14 @@ impl World {
         }
     }
 
+    /// With a new disk a server gets the newest build: of an older one the region may write more by now than it knows.
+    pub fn install_newest_build(&mut self, at: ServerAt) {
+        let host = &mut self.regions[at];
+        if host.varies {
+            host.options.feature_level = NEWEST;
+        }
+    }
+
     pub fn note_feature_level(&mut self, at: ServerAt, changes: &[Change]) {
         for change in changes {
             if let Change::FeatureLevel { level } = change {

@@ -36,6 +36,7 @@ mod keeper_host;
 mod launches;
 mod ledger;
 mod line;
+mod lost_disks;
 mod member_checks;
 mod membership;
 mod network;

@@ -162,6 +162,16 @@ impl NodeHost {
         self.id
     }
 
+    /// Empty disks take the place of these, and with them another node this one's. Nothing runs here.
+    pub fn replace_disks(&mut self) {
+        self.id = NodeId::from_random(self.draws.next_u128());
+        self.secret = NodeSecret::from_random(self.draws.next_u128());
+        self.disk = SimDisk::new(self.draws.next_u64());
+        self.journal = SimFile::new(self.draws.next_u64());
+        self.failed_opens = 0;
+        self.dirs.clear();
+    }
+
     pub(super) fn boot_id(&self) -> Uuid {
         Uuid::from_random(u128::from(self.boot) << 64 | u128::from(self.at.node as u64))
     }

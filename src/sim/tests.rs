@@ -84,7 +84,8 @@ fn all_phases(world: &mut World) -> Result<(), String> {
     world.run_until(rest)?;
     world.check_dispatched()?;
     world.check_settled()?;
-    world.check_agreed()
+    world.check_agreed()?;
+    world.check_replaced()
 }
 
 fn faults_and_users(world: &mut World) -> Result<(), String> {

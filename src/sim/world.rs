@@ -115,6 +115,12 @@ pub enum Event {
     Dispatch,
     Scale,
     ChangeANode,
+    /// It never comes back.
+    DiskLost(Machine),
+    /// An operator wants it to be gone.
+    RemoveServer {
+        id: u64,
+    },
     /// After the operators: what is paused goes on.
     EndPause,
     /// After the users: what waits for a word gets one.
@@ -294,10 +300,7 @@ impl World {
                 self.upgrade_keeper(node);
                 Ok(())
             }
-            Event::ClockSet { node } => {
-                self.regions[node].clock = Clock::right();
-                Ok(())
-            }
+            Event::ClockSet { node } => self.set_clock(node),
             Event::Connect { node } => {
                 self.connect(node);
                 Ok(())
@@ -319,6 +322,8 @@ impl World {
             Event::Dispatch => self.dispatch(),
             Event::Scale => self.scale(),
             Event::ChangeANode => self.change_a_node(),
+            Event::DiskLost(machine) => self.lose_disk(machine),
+            Event::RemoveServer { id } => self.remove_server(id),
             Event::EndPause => self.end_pause(),
             Event::Settle { last } => {
                 self.settle_deployments(last);
@@ -334,6 +339,11 @@ impl World {
 }
 
 impl World {
+    fn set_clock(&mut self, n: NodeAt) -> Result<(), String> {
+        self.regions[n].clock = Clock::right();
+        Ok(())
+    }
+
     fn make_room(&mut self, machine: Machine) {
         match machine {
             Machine::Server(at) => {

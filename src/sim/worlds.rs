@@ -155,6 +155,7 @@ impl World {
         if self.regions.servers().len() == 1 {
             self.workload.draw_all_shapes();
         }
+        self.plan_lost_disks(seed);
         self.after(Span::minutes(1), Event::ChangeANode);
     }
 
