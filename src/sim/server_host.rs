@@ -220,6 +220,7 @@ impl World {
         let host = &mut self.regions[at];
         if host.varies {
             host.options = worlds::options(host.options, host.seed, host.lives);
+            host.rows_per_turn = worlds::rows_per_turn(host.seed, host.lives);
         }
         let (store, recovered) = match Store::open(host.disk.media(), host.options) {
             Ok(opened) => opened,

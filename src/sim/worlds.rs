@@ -139,6 +139,11 @@ pub fn workers(seed: u64, life: u64) -> (usize, usize) {
     (1 + draws.below(3) as usize, draws.below(3) as usize)
 }
 
+/// How many rows of the state a server reads in a turn when it becomes leader in that life: most leaders are many turns on their way.
+pub fn rows_per_turn(seed: u64, life: u64) -> usize {
+    1 + Stream::new(seed.wrapping_add(life), 116).below(40) as usize
+}
+
 impl World {
     /// Before anything has started.
     pub fn vary(&mut self, seed: u64) {
@@ -192,4 +197,12 @@ fn nodes_differ_and_change_without_losing_room() {
         assert!(traits.capacity.lacks(before).is_none());
     }
     assert!(CLASSES.iter().all(|class| all.iter().any(|t| t.class == *class)));
+}
+
+#[test]
+fn new_leaders_read_some_rows_in_a_turn() {
+    let rows: Vec<usize> = (1..=200).map(|seed| rows_per_turn(seed, 1)).collect();
+    assert!(rows.iter().all(|n| (1..=40).contains(n)));
+    assert!((1..=40).filter(|n| rows.contains(n)).count() > 30, "{rows:?}");
+    assert!((1..=9).any(|life| rows_per_turn(1, life) != rows[0]), "another life, another configuration");
 }
