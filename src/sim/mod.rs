@@ -23,6 +23,7 @@ pub mod disk;
 mod dispatchers;
 mod elections;
 mod enabled_schedulers;
+mod event_readers;
 mod exits;
 mod faults;
 mod feature_levels;

@@ -3,6 +3,7 @@
 //! Refuses to know what must be so.
 
 use super::agreement::History;
+use super::event_readers::ToldEvents;
 use super::launches::Launched;
 use super::node_host::NodeHost;
 use super::place::{Machine, NodeAt, ServerAt};
@@ -32,6 +33,8 @@ pub struct Region {
     /// What only one may hold at a time, of each allocation that was ever seen to hold such things.
     pub claims: BTreeMap<AllocId, Vec<Claim>>,
     pub history: History,
+    /// What any server has told of entries.
+    pub told_events: ToldEvents,
     pub launched: Launched,
     pub deployment_statuses: DeploymentStatuses,
     /// The state at the newest index that any server has shown.
@@ -63,6 +66,7 @@ impl Region {
             evicted: BTreeSet::new(),
             claims: BTreeMap::new(),
             history: History::default(),
+            told_events: ToldEvents::new(),
             launched: Launched::new(),
             deployment_statuses: DeploymentStatuses::new(),
             tracked: TrackedState::default(),

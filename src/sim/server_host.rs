@@ -2,9 +2,11 @@
 
 use super::clock::Clock;
 use super::disk::SimDisk;
+use super::event_readers::ServerEvents;
 use super::faults::Kind;
 use super::garbage::RULES;
 use super::place::{Daemon, Machine, ServerAt};
+use super::trace::fnv;
 use super::world::{Event, World};
 use super::worlds;
 use model::garbage::GarbageRules;
@@ -61,6 +63,8 @@ pub struct ServerHost {
     refused: Vec<Effect>,
     /// What the workers of this life have reserved.
     pub reservations: RefCell<Reservations>,
+    /// What this life tells of entries.
+    pub events: ServerEvents,
     turn_at: Option<Mono>,
     /// Nothing happens here until then: the process is not scheduled.
     pub paused_until: Mono,
@@ -107,6 +111,7 @@ impl ServerHost {
             inbox: Inbox::default(),
             refused: vec![],
             reservations: RefCell::default(),
+            events: ServerEvents::begin(0),
             turn_at: None,
             paused_until: Mono::default(),
             uncounted_pause: None,
@@ -253,6 +258,7 @@ impl World {
         host.told_full = false;
         host.is_tracked = false;
         host.reservations = RefCell::default();
+        host.events = ServerEvents::begin(host.applied_index());
         host.turn_at = None;
         self.note(|w| format!("{at}  starts, life {}", w.regions[at].lives));
         self.wake_server(at, Span(1));
@@ -424,6 +430,7 @@ impl World {
 
     fn execute_server_effects(&mut self, at: ServerAt, turn: Turn) -> Result<(), String> {
         self.regions[at].reservations.get_mut().apply(&turn.reservations);
+        self.publish_events(at, turn.events, turn.restored)?;
         let changes = turn.changes.len();
         let host = &mut self.regions[at];
         if turn.restored {
@@ -488,9 +495,4 @@ fn refusal(input: Input) -> Option<Effect> {
         }
         _ => None,
     }
-}
-
-/// FNV-1a, 64 bits (Fowler, Noll and Vo).
-pub fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }

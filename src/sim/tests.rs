@@ -85,7 +85,8 @@ fn all_phases(world: &mut World) -> Result<(), String> {
     world.check_dispatched()?;
     world.check_settled()?;
     world.check_agreed()?;
-    world.check_replaced()
+    world.check_replaced()?;
+    world.check_events_read()
 }
 
 fn faults_and_users(world: &mut World) -> Result<(), String> {
@@ -95,6 +96,7 @@ fn faults_and_users(world: &mut World) -> Result<(), String> {
     world.after(Span::seconds(45), Event::Scale);
     world.next_fault();
     world.after(Span::seconds(3), Event::Dispatch);
+    world.follow_events();
     if world.regions[HOME_REGION].servers.len() > 1 {
         world.clients.start(CLIENTS_PAUSE);
         world.after(Span::seconds(2), Event::ClientAsks);

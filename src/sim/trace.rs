@@ -36,6 +36,11 @@ impl Trace {
     }
 }
 
+/// FNV-1a, 64 bits (Fowler, Noll and Vo).
+pub fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
+}
+
 #[test]
 fn a_byte_of_a_frame_or_a_digest_changes_the_trace() {
     let hash_of = |frame: &[u8], digest| {

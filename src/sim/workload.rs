@@ -260,6 +260,7 @@ impl World {
             Ok(WriteReply::Job { job_modify_index, .. }) => {
                 if let Some((job, written)) = self.ledger.acknowledge(token, self.now) {
                     self.check_witness(&job, job_modify_index, &written)?;
+                    self.check_told(&job, job_modify_index, &written)?;
                 }
             }
             Err(refusal) if may_be_done(&refusal) => {

@@ -4,6 +4,7 @@ use super::asks::Asks;
 use super::clients::Clients;
 use super::clock::Clock;
 use super::dispatchers::Dispatchers;
+use super::event_readers::EventReaders;
 use super::faults::{Fault, Faults};
 use super::http::HttpAgent;
 use super::http_calls::HttpCalls;
@@ -139,6 +140,10 @@ pub enum Event {
     },
     /// A user of HTTP asks something.
     ClientAsks,
+    /// One who follows events looks up.
+    ReadEvents {
+        reader: usize,
+    },
     /// An HTTP request goes on.
     Call {
         id: u64,
@@ -166,6 +171,7 @@ pub struct World {
     pub asks: Asks,
     pub http_calls: HttpCalls,
     pub clients: Clients,
+    pub event_readers: EventReaders,
     pub snapshot_links: SnapshotLinks,
     pub power_cuts: PowerCuts,
     pub draws: Stream,
@@ -204,6 +210,7 @@ impl World {
             asks: Asks::default(),
             http_calls: HttpCalls::default(),
             clients: Clients::new(seed),
+            event_readers: EventReaders::new(seed),
             snapshot_links: SnapshotLinks::new(seed),
             power_cuts: PowerCuts::default(),
             draws,
@@ -332,6 +339,7 @@ impl World {
             Event::LinkUp { server, peer } => self.link_changes(server, Input::LinkUp { peer }),
             Event::LinkDown { server, peer } => self.link_changes(server, Input::LinkDown { peer }),
             Event::ClientAsks => self.client_asks(),
+            Event::ReadEvents { reader } => self.read_events(reader),
             Event::Call { id } => self.go_on(id),
             Event::Answer { token, result } => self.server_answers(token, result),
         }
