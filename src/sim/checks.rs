@@ -166,6 +166,7 @@ impl World {
                 let (label, status) = (&process.label, update.client.as_str());
                 return Err(format!("{n} reports an allocation as {status} while {label} runs"));
             }
+            self.no_session_lives_of(n, update.id)?;
             self.poststop_has_run(n, update)?;
             self.regions[n].reported_ended.insert(update.id);
             let said =
@@ -237,6 +238,7 @@ impl World {
         }
         self.success_was_seen(HOME_REGION, &view)?;
         self.check_left_alone()?;
+        self.check_sessions()?;
         let unanswered = self.ledger.unanswered() + self.asks.unanswered();
         if unanswered > 0 {
             return Err(format!("{unanswered} questions were never answered"));

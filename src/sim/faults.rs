@@ -287,6 +287,7 @@ impl World {
     }
 
     fn heal_node(&mut self, n: NodeAt) {
+        self.leave_sessions(n);
         let host = &mut self.regions[n];
         host.disk.heal();
         host.journal.heal();

@@ -99,6 +99,7 @@ impl World {
     }
 
     pub fn crash_keeper(&mut self, n: NodeAt) {
+        self.sessions_end_with_their_keeper(n);
         let host = &mut self.regions[n];
         host.keeper = None;
         host.keeper_deaths += 1;
@@ -300,6 +301,7 @@ impl World {
         }
         self.note(|_| format!("{n}  keeper is upgraded"));
         self.faults.fired(Kind::KeeperUpgraded);
+        self.sessions_end_with_their_keeper(n);
         let host = &mut self.regions[n];
         host.keeper = None;
         // what has ended since waits to be reaped, and is seen by the new binary
@@ -350,11 +352,13 @@ impl World {
                     self.regions[n].connection = None;
                     self.node_input(n, Input::KeeperDown { why: "disconnected".into() });
                     self.after(Span::seconds(1), Event::Connect { node: n });
+                } else {
+                    self.hang_up_on_session(n, client);
                 }
             }
             E::Close { run } => self.close_output(n, run)?,
-            // nobody asks for sessions here: what they are is io's
-            E::Exec { .. } | E::EndSession { .. } => {}
+            E::Exec { client, run, .. } => self.session_begins(n, client, run)?,
+            E::EndSession { client } => self.kill_session(n, client),
             E::Exit => self.crash_keeper(n),
         }
         Ok(())
@@ -363,11 +367,13 @@ impl World {
     pub fn keeper_told(&mut self, n: NodeAt, connection: u64, event: KeeperEvent) -> Result<(), String> {
         if self.regions[n].connection == Some(connection) {
             self.note(|_| format!("{n}  keeper tells {}", brief(&event)));
+            self.no_session_is_beside(n, &event)?;
             self.check_exits(n, &event)?;
             self.note_exits(n, &event);
             self.node_input(n, Input::Keeper(event));
+            return Ok(());
         }
-        Ok(())
+        self.session_told(n, connection, event)
     }
 }
 

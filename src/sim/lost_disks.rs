@@ -20,7 +20,7 @@ const ASKS_EVERY: Span = Span::seconds(5);
 impl World {
     /// Before anything has started.
     pub fn plan_lost_disks(&mut self, seed: u64) {
-        let mut draws = Stream::new(seed, 118);
+        let mut draws = Stream::new(seed, 119);
         let servers = self.regions.servers_of(HOME_REGION);
         if servers.len() >= LEAST_SERVERS {
             let at = servers[draws.below(servers.len() as u64) as usize];

@@ -24,6 +24,7 @@ mod dispatchers;
 mod elections;
 mod enabled_schedulers;
 mod event_readers;
+mod exec_sessions;
 mod exits;
 mod faults;
 mod feature_levels;

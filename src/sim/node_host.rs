@@ -3,6 +3,7 @@
 
 use super::clock::Clock;
 use super::disk::{SimDisk, SimFile};
+use super::exec_sessions::Session;
 use super::faults::Kind;
 use super::keeper_host::Stalled;
 use super::output::Output;
@@ -91,6 +92,8 @@ pub struct NodeHost {
     pub(super) keeper_deaths: u64,
     /// Allocations that the agent has told servers to have ended.
     pub(super) reported_ended: BTreeSet<AllocId>,
+    /// What users run beside tasks, by the connection to the keeper.
+    pub(super) sessions: BTreeMap<u64, Session>,
     /// The tasks of each allocation of which anything was started.
     pub(super) places: BTreeMap<AllocId, Vec<TaskPlace>>,
 }
@@ -153,6 +156,7 @@ impl NodeHost {
             doubtful: BTreeSet::new(),
             keeper_deaths: 0,
             reported_ended: BTreeSet::new(),
+            sessions: BTreeMap::new(),
             places: BTreeMap::new(),
             draws,
         }
@@ -282,6 +286,8 @@ impl World {
         host.disk.detach();
         host.client = None;
         host.inbox.clear();
+        self.leave_sessions(n);
+        let host = &mut self.regions[n];
         if let Some(connection) = host.connection.take() {
             let life = host.keeper_life;
             let gone = Box::new(keeper::Input::Gone { client: connection });
@@ -390,7 +396,8 @@ impl World {
             Effect::Keeper(command) => self.ask_keeper(n, command),
             Effect::BuildDir(spec) => self.dir_work(n, spec.alloc, false),
             Effect::RemoveDir { alloc } => self.dir_work(n, alloc, true),
-            Effect::Answer { .. } | Effect::ShutdownComplete => {}
+            Effect::Answer { token, result } => self.session_granted(n, token, result)?,
+            Effect::ShutdownComplete => {}
         }
         Ok(())
     }

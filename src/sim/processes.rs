@@ -53,6 +53,15 @@ pub enum ProcessEnd {
     Signal(i32),
 }
 
+impl ProcessEnd {
+    pub fn status(self) -> ExitStatus {
+        match self {
+            ProcessEnd::Exit(code) => ExitStatus::Code(code),
+            ProcessEnd::Signal(signal) => ExitStatus::Signal(signal),
+        }
+    }
+}
+
 impl World {
     pub(super) fn spawn(&mut self, n: NodeAt, run: RunId, spec: Box<RunSpec>) {
         let life = self.regions[n].keeper_life;
@@ -151,10 +160,7 @@ impl World {
     pub fn process_ends(&mut self, n: NodeAt, run: RunId, end: ProcessEnd) {
         let Some(pid) = self.process_of(n, run) else { return };
         let Some(process) = self.regions[n].processes.remove(&pid) else { return };
-        let status = match end {
-            ProcessEnd::Exit(code) => ExitStatus::Code(code),
-            ProcessEnd::Signal(signal) => ExitStatus::Signal(signal),
-        };
+        let status = end.status();
         let life = self.regions[n].keeper_life;
         let up = self.regions[n].keeper.is_some();
         let seen = up && process.parent == life;
@@ -195,6 +201,7 @@ impl World {
         self.note(|_| format!("{n}  power cut"));
         self.faults.fired(Kind::NodePowerCut);
         self.stop_agent(n);
+        self.sessions_end_with_their_keeper(n);
         let unset = self.faults.one_in(3);
         let host = &mut self.regions[n];
         host.keeper = None;

@@ -97,6 +97,7 @@ fn faults_and_users(world: &mut World) -> Result<(), String> {
     world.next_fault();
     world.after(Span::seconds(3), Event::Dispatch);
     world.follow_events();
+    world.after(Span::seconds(5), Event::ExecBesideTasks);
     if world.regions[HOME_REGION].servers.len() > 1 {
         world.clients.start(CLIENTS_PAUSE);
         world.after(Span::seconds(2), Event::ClientAsks);

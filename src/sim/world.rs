@@ -5,6 +5,7 @@ use super::clients::Clients;
 use super::clock::Clock;
 use super::dispatchers::Dispatchers;
 use super::event_readers::EventReaders;
+use super::exec_sessions::{ExecUsers, SessionEvent};
 use super::faults::{Fault, Faults};
 use super::http::HttpAgent;
 use super::http_calls::HttpCalls;
@@ -140,6 +141,12 @@ pub enum Event {
     },
     /// A user of HTTP asks something.
     ClientAsks,
+    ExecBesideTasks,
+    Session {
+        node: NodeAt,
+        connection: u64,
+        what: SessionEvent,
+    },
     /// One who follows events looks up.
     ReadEvents {
         reader: usize,
@@ -172,6 +179,7 @@ pub struct World {
     pub http_calls: HttpCalls,
     pub clients: Clients,
     pub event_readers: EventReaders,
+    pub exec_users: ExecUsers,
     pub snapshot_links: SnapshotLinks,
     pub power_cuts: PowerCuts,
     pub draws: Stream,
@@ -211,6 +219,7 @@ impl World {
             http_calls: HttpCalls::default(),
             clients: Clients::new(seed),
             event_readers: EventReaders::new(seed),
+            exec_users: ExecUsers::new(seed),
             snapshot_links: SnapshotLinks::new(seed),
             power_cuts: PowerCuts::default(),
             draws,
@@ -320,10 +329,7 @@ impl World {
                 Ok(())
             }
             Event::Start(daemon) => self.start(daemon),
-            Event::Room(machine) => {
-                self.make_room(machine);
-                Ok(())
-            }
+            Event::Room(machine) => self.make_room(machine),
             Event::Work => self.work(),
             Event::Operate => self.operate(),
             Event::Dispatch => self.dispatch(),
@@ -339,6 +345,8 @@ impl World {
             Event::LinkUp { server, peer } => self.link_changes(server, Input::LinkUp { peer }),
             Event::LinkDown { server, peer } => self.link_changes(server, Input::LinkDown { peer }),
             Event::ClientAsks => self.client_asks(),
+            Event::ExecBesideTasks => self.exec_beside_tasks(),
+            Event::Session { node, connection, what } => self.session_happens(node, connection, what),
             Event::ReadEvents { reader } => self.read_events(reader),
             Event::Call { id } => self.go_on(id),
             Event::Answer { token, result } => self.server_answers(token, result),
@@ -352,7 +360,7 @@ impl World {
         Ok(())
     }
 
-    fn make_room(&mut self, machine: Machine) {
+    fn make_room(&mut self, machine: Machine) -> Result<(), String> {
         match machine {
             Machine::Server(at) => {
                 self.regions[at].full = false;
@@ -366,6 +374,7 @@ impl World {
                 self.wake_node(n, Span(1));
             }
         }
+        Ok(())
     }
 
     fn start(&mut self, daemon: Daemon) -> Result<(), String> {
