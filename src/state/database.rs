@@ -18,6 +18,9 @@ use std::io;
 use std::sync::Arc;
 use wire::record;
 
+/// What redb's header begins with, of its file format 3.
+const REDB_MAGIC_BYTES: usize = 9;
+
 /// One of the two files. Clones are the same file.
 #[derive(Clone, Debug)]
 pub(super) struct Slot(Arc<dyn StorageBackend>);
@@ -37,6 +40,15 @@ impl Slot {
             0 => Ok(()),
             _ => Ok(self.0.set_len(0).map_err(redb::StorageError::from)?),
         }
+    }
+
+    /// Creating a database ends with its header: one without was cut off, and holds nothing.
+    pub fn clear_unfinished(&self) -> Result<(), Fault> {
+        let mut magic = [0; REDB_MAGIC_BYTES];
+        if self.bytes()? >= magic.len() as u64 {
+            self.0.read(0, &mut magic).map_err(redb::StorageError::from)?;
+        }
+        if magic == [0; REDB_MAGIC_BYTES] { self.clear() } else { Ok(()) }
     }
 }
 

@@ -170,8 +170,7 @@ impl Store {
     /// an allocation each (43 MB, unoptimised build), so that redb's quick-repair, which writes more and syncs twice in
     /// each commit, stays off.
     ///
-    /// A database whose creation was cut off never acknowledged anything: the caller
-    /// may remove a file that was never opened before and that does not open now.
+    /// A first opening that was cut off has acknowledged nothing: the next one begins again.
     pub fn open<S: StorageBackend>(
         media: StoreFiles<S>,
         options: Options,
@@ -179,6 +178,9 @@ impl Store {
         let slots = media.state.map(Slot::new);
         let log = OpenedLog::read(&media.log, &slots)?;
         let slot = log.slot();
+        if log.is_new {
+            slots[usize::from(slot)].clear_unfinished()?;
+        }
         let database = database::open(&slots[usize::from(slot)], options).map_err(Fault::from)?;
         let (log, replay, last_before) = match database::format_of(&database)? {
             None => {
@@ -371,6 +373,8 @@ struct OpenedLog {
     /// What its batches come to, and the last index in the segment before the one that is written.
     found: Result<(WalFound, Replay, u64), Fault>,
     slot: u8,
+    /// Nothing was written to it but whose store it is, if that.
+    is_new: bool,
 }
 
 impl OpenedLog {
@@ -391,7 +395,7 @@ impl OpenedLog {
         if !is_new && counts.bytes()? == 0 {
             return Err(Fault::corrupt(format!("the log goes on, but state.{slot} is empty")));
         }
-        Ok(OpenedLog { found, slot })
+        Ok(OpenedLog { found, slot, is_new })
     }
 
     fn slot(&self) -> u8 {
