@@ -287,9 +287,11 @@ impl World {
                 let full = message.contains("the most there can be");
                 self.faults.fired(if full { Kind::SessionsFull } else { Kind::SessionRefused });
             }
-            // until its session has begun, a connection is told of every run
-            (_, Phase::Greeting(_) | Phase::Asked) => return Ok(()),
-            (event, _) => return Err(format!("session {connection} of {n} is told {event:?}")),
+            (event @ (Told::SessionStarted | Told::SessionEnded { .. } | Told::Refused { .. }), _) => {
+                return Err(format!("session {connection} of {n} is told {event:?}"));
+            }
+            // what a keeper has to say of runs may have been under way when the session began
+            _ => return Ok(()),
         }
         self.regions[n].sessions.remove(&connection);
         Ok(())
