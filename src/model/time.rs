@@ -26,8 +26,18 @@ impl Mono {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Wall(pub i64);
 
+/// Stamps do not go back by less than this, as they would when the next leader's clock is a little behind. By more, a clock that was
+/// wrong was set right, and stamps follow it.
+pub const MAX_STEP_BACK: Span = Span::minutes(5);
+
 impl Wall {
     pub const NEVER: Wall = Wall(0);
+
+    /// Whether so much time has gone by since this stamp. One that lies further ahead than stamps go back is of a clock that ran ahead
+    /// and was set right since: nobody waits until the true time has come there.
+    pub fn is_older_than(self, span: Span, now: Wall) -> bool {
+        self + span <= now || self > now + MAX_STEP_BACK
+    }
 
     pub fn is_never(self) -> bool {
         self.0 == 0
@@ -168,6 +178,22 @@ mod tests {
             (Span::seconds(-5), "-5s"),
         ] {
             assert_eq!(span.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_stamp_of_a_clock_that_ran_ahead_is_as_old_as_any() {
+        let (now, span) = (Wall(1_700_000_000_000_000_000), Span::seconds(60));
+        for (at, is_older) in [
+            (Span::seconds(-61), true),
+            (Span::seconds(-60), true),
+            (Span::seconds(-59), false),
+            (Span::ZERO, false),
+            (MAX_STEP_BACK, false),
+            (MAX_STEP_BACK + Span(1), true),
+            (Span::hours(24), true),
+        ] {
+            assert_eq!((now + at).is_older_than(span, now), is_older, "{at}");
         }
     }
 

@@ -1,13 +1,10 @@
 //! The wall clock as a server knows it: told with its turns, gone on since at the pace of the monotonic clock, and held against the
 //! last stamp in the region's log (server.md 4.6). Refuses to know whether it is right: `peer_clocks` asks others.
 
-use model::time::{Mono, Now, Span, Wall};
+use model::time::{MAX_STEP_BACK, Mono, Now, Span, Wall};
 
 /// A clock that differs by more from where it was expected to be has been set.
 const MAX_DRIFT: Span = Span::minutes(10);
-/// Stamps do not go back by less than this, as they would when the next leader's clock is a little behind. By more, a clock that was
-/// wrong was set right, and stamps follow it.
-const MAX_BEHIND: Span = Span::minutes(5);
 /// Who begins to lead so long after the last stamp may have slept, or have a wrong clock.
 const MAX_SILENCE: Span = Span::hours(24);
 
@@ -70,7 +67,7 @@ impl WallClock {
             return self.stamp + mono.since(self.stamped.unwrap_or(mono));
         }
         let at = self.at(mono);
-        if self.stamp > at && self.stamp - at <= MAX_BEHIND { self.stamp } else { at }
+        if self.stamp > at && self.stamp - at <= MAX_STEP_BACK { self.stamp } else { at }
     }
 
     /// This server begins to lead: a time that is far from the last stamp has leapt.

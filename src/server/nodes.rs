@@ -253,7 +253,7 @@ fn someone_waits(view: &View, node: NodeId, at: Wall) -> Result<bool, Fault> {
         let policy = spec.as_ref().and_then(|s| s.group(&alloc.group)?.disconnect);
         let Some(lost_after) = policy.and_then(|d| d.lost_after) else { continue };
         let since = alloc.states.last().filter(|s| s.status == ClientStatus::Unknown).map_or(at, |s| s.at);
-        if since + lost_after > at {
+        if !since.is_older_than(lost_after, at) {
             return Ok(true);
         }
     }

@@ -95,6 +95,6 @@ pub fn held_until(
 ) -> Option<Wall> {
     let kill = group.tasks.iter().map(|t| t.kill_timeout).max().unwrap_or(Span::ZERO);
     let lost = alloc.states.iter().find(|s| s.status == ClientStatus::Lost).map_or(now, |s| s.at);
-    let until = lost + policy.stop_on_client_after? + kill.max(LEAST_KILL_TIME);
-    (until > now).then_some(until)
+    let held = policy.stop_on_client_after? + kill.max(LEAST_KILL_TIME);
+    (!lost.is_older_than(held, now)).then_some(lost + held)
 }

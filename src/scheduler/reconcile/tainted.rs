@@ -57,7 +57,8 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &ReconcileInput) ->
     let since = lost_after.and_then(|_| unknown_since(alloc));
     let came_back = since.is_some();
     let unknown = alloc.client == ClientStatus::Unknown;
-    let expired = unknown && since.zip(lost_after).is_some_and(|(at, span)| at + span <= input.now);
+    let expired =
+        unknown && since.zip(lost_after).is_some_and(|(at, span)| at.is_older_than(span, input.now));
     let again = if expired { Kind::Lost } else { Kind::Reconnecting };
     let (desired_run, failed) = (alloc.desired == DesiredStatus::Run, alloc.client == ClientStatus::Failed);
     let disconnected = node == Some(&Some(NodeStatus::Disconnected));

@@ -3,12 +3,14 @@
 use super::super::effects::{Effect, Input};
 use super::super::testing::{Alone, asks, registration};
 use super::*;
+use model::alloc::StateChange;
 use model::constraint::Constraint;
 use model::id::JobKey;
-use model::job::JobType;
+use model::job::{DisconnectPolicy, JobType, Reconcile};
 use model::member::{Generation, ServerAddress, ServerInfo};
+use model::plan::NodePlan;
 use model::time::Now;
-use state::samples::{info, node_id, server_info, spec};
+use state::samples::{AT, info, node_id, server_info, spec};
 use wire::command::MemberChange;
 use wire::frame::{self, Body, Frame};
 use wire::rpc::{NodeRequest, Peer};
@@ -125,4 +127,29 @@ fn after_a_failover_a_silent_node_has_the_configured_time() {
     };
     assert_eq!(status_at(&mut alone, Mono(due.0 - 1)), NodeStatus::Ready);
     assert_eq!(status_at(&mut alone, due), NodeStatus::Down);
+}
+
+/// Also when the clock ran a day ahead as it was found unknown, and was set right since.
+#[test]
+fn who_is_away_is_waited_for_and_not_for_ever() {
+    let mut alone = Alone::with(|_| {});
+    let info = info(1);
+    alone.add_node(info.clone());
+    let mut spec = spec("a", 1);
+    let (lost_after, reconcile) = (Some(Span::seconds(60)), Reconcile::BestScore);
+    let policy = DisconnectPolicy { lost_after, stop_on_client_after: None, replace: true, reconcile };
+    spec.groups[0].disconnect = Some(policy);
+    alone.work(vec![asks(registration(spec))]);
+    let mut away = alone.allocs("a").remove(0);
+    assert!(someone_waits(&alone.view(), info.id, AT).unwrap(), "nobody has looked yet");
+    away.client = ClientStatus::Unknown;
+    away.states.push(StateChange { status: ClientStatus::Unknown, at: AT });
+    let nodes = vec![NodePlan { node_id: info.id, stops: vec![], places: vec![away.clone()] }];
+    let (eval, deployment, updates, evals) = (away.eval_id, None, vec![], vec![]);
+    alone.append(&Command::ApplyPlan { eval, nodes, deployment, updates, evals, at: AT });
+    alone.turn(vec![]);
+    for (seconds, waits) in [(59, true), (60, false), (-86_400, false)] {
+        let at = AT + Span::seconds(seconds);
+        assert_eq!(someone_waits(&alone.view(), info.id, at).unwrap(), waits, "{seconds}");
+    }
 }

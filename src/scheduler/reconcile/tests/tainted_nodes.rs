@@ -96,6 +96,7 @@ fn r8_3_filter_by_tainted_with_lost_after() {
         ("6: failed", run(WELL, C::Failed), "untainted"),
         ("8: expired", unknown(60, run(AWAY, C::Unknown)), "lost"),
         ("8: down, expired", unknown(61, run(DOWN, C::Unknown)), "lost"),
+        ("8: since a time that a clock ran ahead to", unknown(-86_400, run(AWAY, C::Unknown)), "lost"),
         ("9: unknown", unknown(59, run(AWAY, C::Unknown)), "untainted"),
         ("9: unknown, down", unknown(59, run(DOWN, C::Unknown)), "untainted"),
         ("9: node is back, nothing heard yet", unknown(59, run(WELL, C::Unknown)), "untainted"),
