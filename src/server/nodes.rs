@@ -98,7 +98,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// `known`: what the node says that it has; its build may say nothing of it.
+    /// `known`: what the node says that it has.
     pub fn watch(&mut self, asker: Asker, since: u64, known: Known, now: Mono) {
         self.watches.open(asker, since, known, now);
     }

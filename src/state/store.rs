@@ -178,7 +178,8 @@ impl Store {
         let slots = media.state.map(Slot::new);
         let log = OpenedLog::read(&media.log, &slots)?;
         let slot = log.slot();
-        if log.is_new {
+        // the log is begun once the database is there: with any of it, a database without a header is a damaged one
+        if log.is_absent {
             slots[usize::from(slot)].clear_unfinished()?;
         }
         let database = database::open(&slots[usize::from(slot)], options).map_err(Fault::from)?;
@@ -373,8 +374,8 @@ struct OpenedLog {
     /// What its batches come to, and the last index in the segment before the one that is written.
     found: Result<(WalFound, Replay, u64), Fault>,
     slot: u8,
-    /// Nothing was written to it but whose store it is, if that.
-    is_new: bool,
+    /// Nothing of it was ever written.
+    is_absent: bool,
 }
 
 impl OpenedLog {
@@ -395,7 +396,8 @@ impl OpenedLog {
         if !is_new && counts.bytes()? == 0 {
             return Err(Fault::corrupt(format!("the log goes on, but state.{slot} is empty")));
         }
-        Ok(OpenedLog { found, slot, is_new })
+        let is_absent = files.iter().all(|file| file.len().is_ok_and(|bytes| bytes == 0));
+        Ok(OpenedLog { found, slot, is_absent })
     }
 
     fn slot(&self) -> u8 {
