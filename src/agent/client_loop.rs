@@ -140,6 +140,8 @@ impl ClientLoop {
                     let _ = reply.try_send(result);
                 }
             }
+            // an agent without a server does not start yet
+            Effect::Forwarded { .. } => {}
             Effect::ShutdownComplete => return false,
         }
         true
@@ -167,7 +169,7 @@ impl ClientLoop {
                 .iter()
                 .filter_map(|s| listed(s).or_else(|| configured(s)))
                 .collect(),
-            allocations: status.allocs as u64,
+            allocs: status.allocs.clone(),
             since_heartbeat: status.last_heartbeat.map(|at| clock::mono().since(at)),
             heartbeat_ttl: status.heartbeat_ttl,
             measured: status.measured.clone(),

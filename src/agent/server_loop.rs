@@ -194,19 +194,19 @@ impl ServerLoop {
                     reply.send(result);
                 }
             }
-            Effect::Serve { serving, request } => self.serve(serving, request),
+            Effect::Serve { serving, request, leader_only } => self.serve(serving, request, leader_only),
             Effect::MakeSigningKey => self.make_signing_key(),
             Effect::Schedule(task) => inbox::send_or_drop(&self.channels.workers, "an evaluation", *task),
         }
     }
 
-    /// A request of another server's user is answered as this one's own are.
-    fn serve(&self, serving: u64, request: Box<Request>) {
+    /// A request of another server's or a node's user is answered as this one's own are.
+    fn serve(&self, serving: u64, request: Box<Request>, leader_only: bool) {
         let (service, to_self) = (self.channels.service.clone(), self.channels.to_self.clone());
         self.channels.service.spawn(async move {
-            let response = service.serve(&request).await.map(ForwardedResponse::from);
-            // if it is lost, the other server's deadline tells its user
-            to_self.send_or_drop("an answer to another server", Input::Served { serving, response });
+            let response = service.serve(&request, leader_only).await.map(ForwardedResponse::from);
+            // if it is lost, a deadline tells the user
+            to_self.send_or_drop("an answer to be passed on", Input::Served { serving, response });
         });
     }
 

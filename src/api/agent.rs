@@ -3,7 +3,7 @@
 //! Refuses to know: where these values come from, and how they are shown. They are handed in, whole, by whoever runs the agent.
 
 use crate::metrics::names::PrefixFilter;
-use model::id::NodeId;
+use model::id::{AllocId, NodeId};
 use model::time::Span;
 use wire::metrics::MetricsSnapshot;
 
@@ -83,7 +83,8 @@ pub struct Telemetry {
 pub struct ClientReport {
     pub node_id: NodeId,
     pub known_servers: Vec<String>,
-    pub allocations: u64,
+    /// Those that it has, ascending.
+    pub allocs: Vec<AllocId>,
     /// How long ago a server last answered a heartbeat; `None` before the first.
     pub since_heartbeat: Option<Span>,
     pub heartbeat_ttl: Span,

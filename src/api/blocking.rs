@@ -2,12 +2,13 @@
 //!
 //! Refuses to know: who waits; `watch` keeps that.
 
-use crate::query::MAX_WAIT;
+use crate::query::{MAX_WAIT, Query};
 use crate::response::Response;
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, Wait, WaitState};
 use model::random::Stream;
 use model::time::{Mono, Span};
+use wire::http::MAX_HOLD;
 
 /// Answers a read of `index`, or waits until it is above the asked one. `render` runs only if there is an answer.
 /// `keys` and `seen` say what was read and at which index of the state.
@@ -78,7 +79,25 @@ impl IndexHeaders {
 /// The asked wait, at most `MAX_WAIT`, and up to a sixteenth of it more, so that queries that began together do not end
 /// together.
 fn deadline(call: &Call<'_>) -> Mono {
-    let wait = call.query.wait.unwrap_or(MAX_WAIT).min(MAX_WAIT);
-    let jitter = Stream::new(call.ctx.seed, 0).span_below(Span(wait.0 / 16));
+    let wait = asked_wait(&call.query);
+    let jitter = Stream::new(call.ctx.seed, 0).span_below(most_jitter(wait));
     call.ctx.now.after(wait + jitter)
+}
+
+/// The longest that the query has its answer held back.
+pub fn hold(query: &Query) -> Span {
+    const { assert!(MAX_WAIT.0 + most_jitter(MAX_WAIT).0 <= MAX_HOLD.0, "no forwarded query is held longer") };
+    if query.index == 0 {
+        return Span::ZERO;
+    }
+    let wait = asked_wait(query);
+    wait + most_jitter(wait)
+}
+
+fn asked_wait(query: &Query) -> Span {
+    query.wait.unwrap_or(MAX_WAIT).min(MAX_WAIT)
+}
+
+const fn most_jitter(wait: Span) -> Span {
+    Span(wait.0 / 16)
 }

@@ -12,10 +12,10 @@ use model::time::{Mono, Span};
 use model::validate::validate;
 use serde_json::{Value, json};
 use state::samples::{
-    AT, Region, alloc, eval, eval_id, namespace, node_id, place, register, report, spec, submit,
+    AT, Region, alloc, alloc_id, eval, eval_id, namespace, node_id, place, register, report, spec, submit,
 };
 use wire::command::Command;
-use wire::http::{Method, Request};
+use wire::http::{MAX_HOLD, Method, Request};
 use wire::metrics::MetricsSnapshot;
 use wire::record;
 use wire::status::ServerStatus;
@@ -68,14 +68,20 @@ fn thing() -> Value {
     })
 }
 
-/// A request is answered at once, with a status and within bounds, twice the same; or it becomes something that can be sent.
+/// A request is answered at once, with a status and within bounds, twice the same; or it becomes something that can be sent. So it
+/// is at an agent with a server and at one without.
 pub fn request(bytes: &[u8]) {
-    thread_local!(static WORLD: World = World::new());
     let Some(request) = read(bytes) else { return };
-    WORLD.with(|world| match (world.step(&request), world.step(&request)) {
+    [true, false].into_iter().for_each(|has_server| request_at(has_server, &request));
+}
+
+fn request_at(has_server: bool, request: &Request) {
+    thread_local!(static WORLD: World = World::new());
+    WORLD.with(|world| match (world.step(request, has_server), world.step(request, has_server)) {
         (RouteOutcome::Respond(first), RouteOutcome::Respond(second)) => answered(&first, &second),
         (RouteOutcome::Compute(first), RouteOutcome::Compute(second)) => answered(&first(), &second()),
         (RouteOutcome::AskClient(ask, _), _) => assert_eq!(record::decode(&record::encode(&ask)), Ok(ask)),
+        (RouteOutcome::ForwardToServer { hold, .. }, _) => assert!(!has_server && hold <= MAX_HOLD),
         (RouteOutcome::Wait(wait), _) => assert!(wait.wake_at.since(NOW) <= Span::minutes(11)),
         _ => {}
     });
@@ -160,7 +166,7 @@ impl World {
         let client = ClientReport {
             node_id: node_id(1),
             known_servers: vec![],
-            allocations: 1,
+            allocs: vec![alloc_id(1)],
             since_heartbeat: None,
             heartbeat_ttl: Span::seconds(10),
             measured: MetricsSnapshot::default(),
@@ -170,10 +176,10 @@ impl World {
         World { region, status, agent, client }
     }
 
-    fn step(&self, request: &Request) -> RouteOutcome {
+    fn step(&self, request: &Request, has_server: bool) -> RouteOutcome {
         let reader = self.region.store.reader();
         let context = RequestContext {
-            reader: &reader,
+            reader: has_server.then_some(&reader),
             status: &self.status,
             agent: &self.agent,
             zones: |_| None,

@@ -35,9 +35,9 @@ use host::HostRequest;
 use metrics::MetricsReport;
 use model::cron::Zones;
 use model::member::ServerMember;
-use model::time::Mono;
+use model::time::{Mono, Span};
 use monitor::MonitorRequest;
-use presentation::{Form, Presentation};
+use presentation::Presentation;
 use query::Query;
 use response::Response;
 use routes::job::plan::JobPlanResponder;
@@ -58,7 +58,9 @@ use wire::why::Subject;
 
 /// What routing may read, as values.
 pub struct RequestContext<'a> {
-    pub reader: &'a Reader,
+    /// `None` when this agent runs no server.
+    pub reader: Option<&'a Reader>,
+    /// Without a server: of one that knows nothing.
     pub status: &'a ServerStatus,
     pub agent: &'a AgentInfo,
     pub zones: Zones,
@@ -84,6 +86,12 @@ pub enum RouteOutcome {
     Wait(Wait),
     /// Another server is to answer: give the request to the leader. If nobody leads, wait and ask again.
     Forward(Wait),
+    /// This agent has no server: give the request to the one that its node is connected to, which may hold the answer back for so
+    /// long. If none is in reach, wait and ask again.
+    ForwardToServer {
+        hold: Span,
+        otherwise: Wait,
+    },
     /// First this server has to have applied all that was acknowledged before: then ask again with `WaitState::confirmed`. If that
     /// cannot be found out, wait and ask again.
     ConfirmRead(Wait),
@@ -99,19 +107,6 @@ pub enum RouteOutcome {
     Compute(Box<dyn FnOnce() -> Response + Send>),
     /// A question to this agent's node: its answer is shown as `Presentation` says.
     AskClient(ClientRequest, Presentation),
-}
-
-impl RouteOutcome {
-    /// A stream has no length to send.
-    fn is_stream(&self) -> bool {
-        match self {
-            RouteOutcome::Events(_) | RouteOutcome::Monitor(_) => true,
-            RouteOutcome::AskClient(_, presentation) => {
-                matches!(presentation.form, Form::Frames | Form::Text | Form::Session)
-            }
-            _ => false,
-        }
-    }
 }
 
 pub struct Wait {
@@ -211,13 +206,7 @@ impl WriteResponder {
 
 /// Routes a request. Called again, with the `state` of the `Wait`, when the wait is over.
 pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> RouteOutcome {
-    match step(request, ctx, state) {
-        Ok(outcome) if request.method == Method::Head && outcome.is_stream() => {
-            RouteOutcome::Respond(Response::invalid_method())
-        }
-        Ok(outcome) => outcome,
-        Err(response) => RouteOutcome::Respond(response),
-    }
+    step(request, ctx, state).unwrap_or_else(RouteOutcome::Respond)
 }
 
 /// Whether routing it may take long, so that it must not run on the thread that serves other requests: a filter is
@@ -234,6 +223,10 @@ fn step(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> Result
     if let Handler::NotBuilt(name) = route.handler {
         return Err(Response::not_supported(name));
     }
+    // a stream has no length to send
+    if request.method == Method::Head && !route.kind.is_whole() {
+        return Err(Response::invalid_method());
+    }
     let parameters = request::parameters(request).map_err(bad)?;
     if route.kind == RouteKind::EventStream {
         events::check_index(&parameters)?;
@@ -243,10 +236,11 @@ fn step(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> Result
     if query.filter.is_some() && route.kind != RouteKind::List {
         return Err(Response::text(400, "a filter is for lists: this request has none to choose from"));
     }
-    if let Some(first) = consistency::before_answer(route.leader, &query, ctx, state)? {
+    let call = Call { request, query, ctx, state, namespaces: route.namespaces };
+    if let Some(first) = consistency::before_answer(&call, &found)? {
         return Ok(first);
     }
-    found.answer(&Call { request, query, ctx, state, namespaces: route.namespaces })
+    found.answer(&call)
 }
 
 /// A request on its way to its answer.
@@ -260,7 +254,9 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn view(&self) -> Result<View, Response> {
-        Ok(self.ctx.reader.view()?)
+        let reader =
+            self.ctx.reader.ok_or_else(|| Response::text(501, "this agent runs no server: ask one"))?;
+        Ok(reader.view()?)
     }
 
     /// The namespace that a single object is looked for in.

@@ -1,6 +1,7 @@
 //! The client: inputs in, one commit, effects out. Allocation and task runners get what they need as arguments.
 
 mod assignments;
+mod connection;
 mod disconnected;
 mod reports;
 
@@ -9,6 +10,7 @@ use super::claims;
 use super::config::Config;
 use super::disk_full;
 use super::effects::{Effect, Input, PendingEffects};
+use super::forwarding::{Caller, UserRequests};
 use super::metrics::{ClientMetrics, ClientStatusReport};
 use super::servers::Servers;
 use super::task_runner::{TaskRunner, TaskSpec, TurnContext};
@@ -40,6 +42,7 @@ pub struct Client {
     store: ClientStore,
     pub(super) allocs: BTreeMap<AllocId, AllocRunner>,
     pub(super) servers: Servers,
+    user_requests: UserRequests,
     keeper: Keeper,
     pub(super) info: Option<Box<NodeInfo>>,
     /// The configuration's metadata, and what was set over it at run time.
@@ -101,6 +104,7 @@ impl Client {
             store,
             allocs,
             servers,
+            user_requests: UserRequests::default(),
             keeper: Keeper::Down { why: "not yet connected".into() },
             info: None,
             configured_meta: BTreeMap::new(),
@@ -135,6 +139,7 @@ impl Client {
         let server_updates = self.servers.advance(now.mono, &self.config, &mut self.random, &mut effects);
         self.apply_server_updates(now, server_updates, &mut writes);
         self.report(now.mono, &mut effects);
+        self.user_requests.advance(self.servers.known().current(), now.mono, &mut effects);
         self.metrics.update(&self.allocs, now.mono);
         let receipt = self.commit(writes)?;
         if receipt.durable() && self.has_keeper() {
@@ -175,6 +180,7 @@ impl Client {
         allocs
             .chain(keeper)
             .chain(self.servers.next_deadline(self.now))
+            .chain(self.user_requests.next_deadline())
             .chain(self.report_deadline())
             .chain(closing)
             .chain(self.disconnect_deadline())
@@ -195,7 +201,7 @@ impl Client {
             node: self.config.node,
             registered: self.servers.registered(),
             last_heartbeat: self.servers.last_ok(),
-            allocs: self.allocs.len(),
+            allocs: self.allocs.keys().copied().collect(),
             allocs_running: self.allocs.values().filter(|a| a.running()).count(),
             servers: self.servers.known().addresses(),
             heartbeat_ttl: self.servers.ttl(),
@@ -213,11 +219,11 @@ impl Client {
     ) {
         match input {
             Input::Fingerprint(info) => self.described(now, info),
-            Input::Frame { from, bytes } => {
-                let server_updates =
-                    self.servers.receive(from, &bytes, now.mono, &self.config, &mut self.random);
-                self.apply_server_updates(now, server_updates, writes);
+            Input::Frame { from, bytes } => self.frame(now, from, &bytes, effects, writes),
+            Input::Forward { token, hold, request } => {
+                self.forward(Caller { token, hold }, *request, now.mono, effects);
             }
+            Input::LinkDown { server } => self.link_down(server, effects),
             Input::KeeperUp => {
                 self.keeper = Keeper::Greeted { again: now.mono.after(KEEPER_TIMEOUT) };
             }

@@ -2,8 +2,10 @@
 
 use model::id::{AllocId, RunId};
 use model::node::NodeInfo;
+use model::time::Span;
 use state::client_store::CommitReceipt;
 use wire::client_rpc::{ClientReply, ClientRequest};
+use wire::http::{ForwardFailure, ForwardedResponse, Request};
 use wire::keeper::{self, RunSpec};
 use wire::request::Refusal;
 use wire::rpc::Peer;
@@ -39,6 +41,17 @@ pub enum Input {
         token: u64,
         ask: ClientRequest,
     },
+    /// A request of a user of this agent that a server has to answer. Answered by exactly one `Forwarded` with the same token.
+    Forward {
+        token: u64,
+        /// For how long the request may have its answer held back.
+        hold: Span,
+        request: Box<Request>,
+    },
+    /// The connection to a server is gone: what users asked over it will not be answered.
+    LinkDown {
+        server: u64,
+    },
     /// The agent stops. With `kill_tasks` every task is stopped first; without, tasks keep running.
     Shutdown {
         kill_tasks: bool,
@@ -62,6 +75,10 @@ pub enum Effect {
     Answer {
         token: u64,
         result: Result<Grant, Refusal>,
+    },
+    Forwarded {
+        token: u64,
+        result: Result<ForwardedResponse, ForwardFailure>,
     },
     /// After `Shutdown`: the last effect.
     ShutdownComplete,

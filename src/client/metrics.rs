@@ -18,7 +18,8 @@ pub struct ClientStatusReport {
     pub registered: bool,
     /// When a server last said that it knows of this node.
     pub last_heartbeat: Option<Mono>,
-    pub allocs: usize,
+    /// Ascending.
+    pub allocs: Vec<AllocId>,
     pub allocs_running: usize,
     /// Whom it asks, in order of preference; with no address where the region has told none.
     pub servers: Vec<ServerAddress>,

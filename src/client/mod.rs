@@ -15,6 +15,7 @@ pub mod effects;
 mod endpoints;
 mod environment;
 mod events;
+mod forwarding;
 mod garbage_collection;
 mod health;
 mod interpolate;

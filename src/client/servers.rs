@@ -157,12 +157,12 @@ impl Servers {
     pub fn receive(
         &mut self,
         from: Peer,
-        bytes: &[u8],
+        request: u64,
+        reply: NodeReply,
         now: Mono,
         config: &Config,
         random: &mut Stream,
     ) -> Vec<ServerUpdate> {
-        let Ok(Frame { request, body: Body::Reply(reply) }) = frame::decode(bytes) else { return Vec::new() };
         let awaited = |f: InFlight| f.request == request && from == Peer::Server(f.to);
         let Some(kind) =
             REQUEST_KINDS.into_iter().find(|a| self.slots[*a as usize].in_flight.is_some_and(awaited))
@@ -414,10 +414,23 @@ impl Servers {
     fn send_encoded(&mut self, kind: RequestKind, bytes: Vec<u8>, now: Mono, effects: &mut PendingEffects) {
         let Some(to) = self.book.current() else { return };
         let patience = if kind == RequestKind::Watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
-        let in_flight = InFlight { request: self.next_request, to, deadline: now.after(patience) };
+        let in_flight = InFlight { request: self.take_number(), to, deadline: now.after(patience) };
         self.slots[kind as usize].in_flight = Some(in_flight);
-        self.next_request = self.next_request.wrapping_add(1);
         effects.push(Effect::Send { to: Peer::Server(to), bytes });
+    }
+
+    /// Of no other frame of this node. Where they begin is random, so that an answer to an earlier run is not taken for one to this.
+    pub fn take_number(&mut self) -> u64 {
+        let number = self.next_request;
+        self.next_request = number.wrapping_add(1);
+        number
+    }
+
+    /// Nobody hears at the other end: another server is asked from now on, if there is one.
+    pub fn link_down(&mut self, server: u64) {
+        if self.book.current() == Some(server) {
+            self.switch_server();
+        }
     }
 
     /// The server that this node is connected to has no leader to relay to. An election is short, and whoever is asked meanwhile

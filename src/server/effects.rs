@@ -1,12 +1,12 @@
 //! What comes into a server's brain, and what shall happen outside of it. Closed sets; `io` and the simulator know them.
 
 use model::eval::Evaluation;
-use model::id::{EvalId, EvalToken};
+use model::id::{EvalId, EvalToken, NodeId};
 use model::key::Seed;
 use model::plan::Decision;
 use model::time::Wall;
 use scheduler::Attempt;
-use wire::http::{ForwardedResponse, Request};
+use wire::http::{ForwardFailure, ForwardedResponse, Request};
 use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::rpc::Peer;
 use wire::snapshot::SnapshotMessage;
@@ -31,7 +31,7 @@ pub enum Input {
         token: u64,
         request: Box<Request>,
     },
-    /// The answer to `Effect::Serve`. `None`: this server did not lead any more, and nothing was done.
+    /// The answer to `Effect::Serve`. `None`: this server could not serve it any more, and nothing was done.
     Served {
         serving: u64,
         response: Option<ForwardedResponse>,
@@ -43,6 +43,10 @@ pub enum Input {
     /// The connection to a server is gone: what was under way on it will not be answered.
     LinkDown {
         peer: u64,
+    },
+    /// The same of a node.
+    NodeLinkDown {
+        node: NodeId,
     },
     /// A scheduler worker's answer to `Effect::Schedule`. `Err`: it failed or panicked, and why.
     Planned {
@@ -85,10 +89,12 @@ pub enum Effect {
         token: u64,
         result: Result<ForwardedResponse, ForwardFailure>,
     },
-    /// To be answered as a user's request, by this server, which leads: `Input::Served` has the answer.
+    /// To be answered as a user's request: `Input::Served` has the answer. `leader_only`: if this server does not lead any more when
+    /// it comes to that, it is not served; otherwise as this server's own users are, by whoever has to answer them.
     Serve {
         serving: u64,
         request: Box<Request>,
+        leader_only: bool,
     },
     /// To be given to a scheduler worker, with a view of the state at `min_index` or later.
     Schedule(Box<ScheduleTask>),
@@ -99,16 +105,6 @@ pub enum Effect {
         to: u64,
         message: SnapshotMessage,
     },
-}
-
-/// Why a forwarded request has no answer of the leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ForwardFailure {
-    /// Nobody who led was reached: nothing was done, and it may be tried again.
-    NotDone,
-    Refused(Refusal),
-    /// It may have been done, or not.
-    Unknown,
 }
 
 #[derive(Clone, Debug)]

@@ -1,25 +1,33 @@
-//! Requests of users that only the leader may answer: passed on whole by the server that they came to, and carried out and
-//! answered by the leader. Whoever asked is told the truth: the leader's answer, that nothing was done, or that nobody knows.
+//! Requests of users that are passed on whole: by the server that they came to, to the leader, which carries them out; and by
+//! a node, to the server that it is connected to, which serves them as its own users'. Whoever asked is told the truth: the
+//! answer, that nothing was done, or that nobody knows.
 //!
 //! Refuses to know: what a request means, and what an answer says. Invariant: each request is answered once.
 
 use super::Server;
 use super::context::Context;
-use super::effects::{Effect, ForwardFailure};
+use super::effects::Effect;
+use super::nodes::{NotAuthentic, WRONG_SECRET, authenticate};
+use model::id::NodeId;
 use model::time::{Mono, Span};
+use state::fault::Fault;
 use std::collections::BTreeMap;
 use wire::frame::{self, Body, Frame, MAX_FRAME_BYTES};
-use wire::http::{ForwardedResponse, Request};
+use wire::http::{ForwardFailure, ForwardedResponse, MAX_HOLD, NodeHttpReply, NodeHttpRequest, Request};
 use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
 use wire::server_rpc::{ServerReply, ServerRequest};
 
 /// Requests that this server has passed on and that are not answered.
 const MAX_FORWARDED: usize = 1024;
-/// Requests of other servers that this one is carrying out.
+/// Requests of other servers that this one is carrying out, and as many of nodes.
 const MAX_SERVED: usize = 1024;
+/// What their bodies may hold together, in the same way.
+const MAX_SERVED_BYTES: usize = 64 << 20;
 /// How long an answer is waited for: as long as a caller of the API waits for its write.
 const FORWARD_TIMEOUT: Span = Span::seconds(30);
+/// What a node passes on may be a blocking query, which is held: the node knows for how long it waits.
+const NODE_TIMEOUT: Span = Span(FORWARD_TIMEOUT.0 + MAX_HOLD.0);
 
 impl Server {
     /// Apart, so that its parts may ask for what a context holds.
@@ -32,6 +40,31 @@ impl Server {
         let (_, mut cx) = self.split(now);
         work(&mut forwarding, &mut cx);
         self.forwarding = forwarding;
+    }
+
+    /// A node's user is served by whichever server the node is connected to: not by the leader, unless that is it.
+    pub(super) fn asked_for_user(
+        &mut self,
+        from: NodeId,
+        number: u64,
+        asked: NodeHttpRequest,
+        now: Mono,
+    ) -> Result<(), Fault> {
+        let (_, mut cx) = self.split(now);
+        let said = match authenticate(asked.node, asked.secret, &cx.view()?)? {
+            Ok(_) => {
+                let request = Box::new(asked.request);
+                self.with_forwarding(now, |all, cx| all.serve(Peer::Node(from), number, request, false, cx));
+                return Ok(());
+            }
+            // it may have registered with the leader, and this server has not heard of that yet
+            Err(NotAuthentic::Unknown) => NodeHttpReply::NotDone,
+            Err(NotAuthentic::WrongSecret) => {
+                NodeHttpReply::Refused(Refusal::new(RefusalKind::Forbidden, WRONG_SECRET))
+            }
+        };
+        reply(Peer::Node(from), number, said, &mut cx);
+        Ok(())
     }
 }
 
@@ -50,9 +83,16 @@ struct Forwarded {
 }
 
 struct Served {
-    from: u64,
+    from: Peer,
     request: u64,
+    bytes: usize,
     deadline: Mono,
+}
+
+impl Served {
+    fn is_of_node(&self) -> bool {
+        matches!(self.from, Peer::Node(_))
+    }
 }
 
 impl Forwarding {
@@ -100,41 +140,49 @@ impl Forwarding {
         }
     }
 
-    /// A request that another server has passed on. `leads`: this one has applied what came before its term.
+    /// A request that was passed on: by another server, for a leader alone, or by a node, for any server. `leads`: this one has
+    /// applied what came before its term.
     pub fn serve(
         &mut self,
-        from: u64,
+        from: Peer,
         number: u64,
         request: Box<Request>,
         leads: bool,
         cx: &mut Context<'_>,
     ) {
-        if !leads {
-            return reply(from, number, ServerReply::NotLeader, cx);
+        let is_of_node = matches!(from, Peer::Node(_));
+        if !is_of_node && !leads {
+            return reply(from, number, NodeHttpReply::NotDone, cx);
         }
-        if self.served.len() >= MAX_SERVED {
-            let why = "too many requests of other servers are under way: try again shortly";
-            return reply(from, number, ServerReply::Refused(Refusal::new(RefusalKind::Busy, why)), cx);
+        // it came twice
+        if self.served.values().any(|served| (served.from, served.request) == (from, number)) {
+            return;
+        }
+        let bytes = request.body.len();
+        let alike = || self.served.values().filter(|served| served.is_of_node() == is_of_node);
+        let held: usize = alike().map(|served| served.bytes).sum();
+        if alike().count() >= MAX_SERVED || held + bytes > MAX_SERVED_BYTES {
+            let whose = if is_of_node { "nodes' users" } else { "other servers" };
+            let why = format!("too many requests of {whose} are under way: try again shortly");
+            let refused = NodeHttpReply::Refused(Refusal::new(RefusalKind::Busy, why));
+            return reply(from, number, refused, cx);
         }
         self.numbers = self.numbers.wrapping_add(1);
-        let deadline = cx.now.after(FORWARD_TIMEOUT);
-        self.served.insert(self.numbers, Served { from, request: number, deadline });
-        cx.outbox.effect(Effect::Serve { serving: self.numbers, request });
+        let deadline = cx.now.after(if is_of_node { NODE_TIMEOUT } else { FORWARD_TIMEOUT });
+        self.served.insert(self.numbers, Served { from, request: number, bytes, deadline });
+        cx.outbox.effect(Effect::Serve { serving: self.numbers, request, leader_only: !is_of_node });
     }
 
-    /// `response`: `None` if this server ceased to lead before anything was done.
+    /// `response`: `None` if this server could not serve it, and nothing was done.
     pub fn served(&mut self, serving: u64, response: Option<ForwardedResponse>, cx: &mut Context<'_>) {
         let Some(Served { from, request, .. }) = self.served.remove(&serving) else { return };
-        let said = match response {
-            None => ServerReply::NotLeader,
-            Some(response) => fitting(response),
-        };
+        let said = response.map_or(NodeHttpReply::NotDone, fitting);
         reply(from, request, said, cx);
     }
 
-    /// The connection to that server is gone, and what was under way on it with it.
-    pub fn link_down(&mut self, peer: u64, cx: &mut Context<'_>) {
-        for (_, Forwarded { token, .. }) in self.forwarded.extract_if(.., |_, f| f.to == peer) {
+    /// The connection to that server or node is gone, and what was under way on it with it.
+    pub fn link_down(&mut self, peer: Peer, cx: &mut Context<'_>) {
+        for (_, Forwarded { token, .. }) in self.forwarded.extract_if(.., |_, f| Peer::Server(f.to) == peer) {
             fail(token, ForwardFailure::Unknown, cx);
         }
         self.served.retain(|_, served| served.from != peer);
@@ -158,22 +206,32 @@ fn fail(token: u64, why: ForwardFailure, cx: &mut Context<'_>) {
     cx.outbox.effect(Effect::Forwarded { token, result: Err(why) });
 }
 
-fn reply(to: u64, number: u64, said: ServerReply, cx: &mut Context<'_>) {
-    let bytes = frame::encode(&Frame { request: number, body: Body::ServerReply(said) });
-    cx.send(Peer::Server(to), bytes);
+/// To a server in the words of servers.
+fn reply(to: Peer, number: u64, said: NodeHttpReply, cx: &mut Context<'_>) {
+    let body = match (to, said) {
+        (Peer::Node(_), said) => Body::HttpReply(said),
+        (Peer::Server(_), NodeHttpReply::Answered(response)) => {
+            Body::ServerReply(ServerReply::Http(response))
+        }
+        (Peer::Server(_), NodeHttpReply::NotDone) => Body::ServerReply(ServerReply::NotLeader),
+        (Peer::Server(_), NodeHttpReply::Refused(refusal)) => {
+            Body::ServerReply(ServerReply::Refused(refusal))
+        }
+    };
+    cx.send(to, frame::encode(&Frame { request: number, body }));
 }
 
 /// What was done is not undone because its answer is long.
-fn fitting(response: ForwardedResponse) -> ServerReply {
+fn fitting(response: ForwardedResponse) -> NodeHttpReply {
     const ROOM_BYTES: usize = 16 << 10;
     if response.body.len() + ROOM_BYTES <= MAX_FRAME_BYTES {
-        return ServerReply::Http(response);
+        return NodeHttpReply::Answered(response);
     }
     let why = format!(
-        "it was done, but the answer of {} bytes is too long to be passed on: ask the leader",
+        "it was done, but the answer of {} bytes is too long to be passed on: ask the server that gave it",
         response.body.len()
     );
-    ServerReply::Refused(Refusal::new(RefusalKind::Unavailable, why))
+    NodeHttpReply::Refused(Refusal::new(RefusalKind::Unavailable, why))
 }
 
 #[cfg(test)]
@@ -181,6 +239,7 @@ mod tests {
     use super::super::effects::Input;
     use super::super::testing::Alone;
     use super::*;
+    use state::samples::{info, node_id};
     use wire::http::Method;
 
     const LEADER: u64 = 8;
@@ -202,7 +261,7 @@ mod tests {
 
     type Answers = Vec<(u64, Result<ForwardedResponse, ForwardFailure>)>;
 
-    /// What leaves: frames to servers, and answers to users.
+    /// What leaves: frames, and answers to users.
     fn effects(
         alone: &mut Alone,
         work: impl FnOnce(&mut Forwarding, &mut Context<'_>),
@@ -212,7 +271,7 @@ mod tests {
         let (mut frames, mut answers) = (vec![], vec![]);
         for effect in alone.server.outbox.take_effects().0 {
             match effect {
-                Effect::Send { to: Peer::Server(_), bytes } => {
+                Effect::Send { bytes, .. } => {
                     frames.push(frame::decode(&bytes).expect("is a frame"));
                 }
                 Effect::Forwarded { token, result } => answers.push((token, result)),
@@ -247,9 +306,9 @@ mod tests {
         let (_, refused) = effects(&mut alone, |f, cx| f.forward(1, request(), None, cx));
         assert_eq!(refused, [(1, Err(ForwardFailure::NotDone))], "nobody leads");
         effects(&mut alone, |f, cx| f.forward(2, request(), Some(LEADER), cx));
-        let (_, none) = effects(&mut alone, |f, cx| f.link_down(9, cx));
+        let (_, none) = effects(&mut alone, |f, cx| f.link_down(Peer::Server(9), cx));
         assert_eq!(none, []);
-        let (_, lost) = effects(&mut alone, |f, cx| f.link_down(LEADER, cx));
+        let (_, lost) = effects(&mut alone, |f, cx| f.link_down(Peer::Server(LEADER), cx));
         assert_eq!(lost, [(2, Err(ForwardFailure::Unknown))]);
         effects(&mut alone, |f, cx| f.forward(3, request(), Some(LEADER), cx));
         let due = alone.server.forwarding.next_deadline().expect("nobody waits for ever");
@@ -262,17 +321,92 @@ mod tests {
     #[test]
     fn what_others_pass_on_is_served_by_a_leader_alone() {
         let mut alone = Alone::with(|_| {});
-        let (frames, _) = effects(&mut alone, |f, cx| f.serve(8, 40, request(), false, cx));
+        let server = Peer::Server(8);
+        let (frames, _) = effects(&mut alone, |f, cx| f.serve(server, 40, request(), false, cx));
         let told = |reply| Frame { request: 40, body: Body::ServerReply(reply) };
         assert_eq!(frames, [told(ServerReply::NotLeader)]);
+        let (serving, leader_only) = served(&mut alone, server, true);
+        assert!(leader_only);
         let now = alone.now;
-        alone.server.with_forwarding(now, |f, cx| f.serve(8, 40, request(), true, cx));
-        let effects_now = alone.server.outbox.take_effects().0;
-        let [Effect::Serve { serving, .. }] = &effects_now[..] else { panic!("{effects_now:?}") };
-        let (frames, _) = effects(&mut alone, |f, cx| f.served(*serving, Some(response(201)), cx));
+        alone.server.with_forwarding(now, |f, cx| f.serve(server, 40, request(), true, cx));
+        assert!(alone.server.outbox.take_effects().0.is_empty(), "it came twice, and is under way");
+        let (frames, _) = effects(&mut alone, |f, cx| f.served(serving, Some(response(201)), cx));
         assert_eq!(frames, [told(ServerReply::Http(response(201)))]);
-        let (frames, _) = effects(&mut alone, |f, cx| f.served(*serving, Some(response(201)), cx));
+        let (frames, _) = effects(&mut alone, |f, cx| f.served(serving, Some(response(201)), cx));
         assert_eq!(frames, [], "once");
+    }
+
+    /// What is to be served now, and whether by a leader alone.
+    fn served(alone: &mut Alone, from: Peer, leads: bool) -> (u64, bool) {
+        let now = alone.now;
+        alone.server.with_forwarding(now, |f, cx| f.serve(from, 40, request(), leads, cx));
+        match &alone.server.outbox.take_effects().0[..] {
+            [Effect::Serve { serving, leader_only, .. }] => (*serving, *leader_only),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_a_node_passes_on_is_served_by_any_server() {
+        let mut alone = Alone::with(|_| {});
+        let node = Peer::Node(node_id(1));
+        let told = |reply| Frame { request: 40, body: Body::HttpReply(reply) };
+        let long = ForwardedResponse { body: vec![0; MAX_FRAME_BYTES], ..response(200) };
+        for (said, wanted) in [
+            (Some(response(201)), Some(NodeHttpReply::Answered(response(201)))),
+            (None, Some(NodeHttpReply::NotDone)),
+            (Some(long), None),
+        ] {
+            let (serving, leader_only) = served(&mut alone, node, false);
+            assert!(!leader_only, "it is as one of its own users");
+            let (frames, _) = effects(&mut alone, |f, cx| f.served(serving, said, cx));
+            match (&frames[..], wanted) {
+                (frames, Some(wanted)) => assert_eq!(frames, [told(wanted)]),
+                ([Frame { body: Body::HttpReply(NodeHttpReply::Refused(why)), .. }], None) => {
+                    assert!(why.message.starts_with("it was done, but"), "{why:?}");
+                }
+                (frames, None) => panic!("{frames:?}"),
+            }
+        }
+        let (serving, _) = served(&mut alone, node, false);
+        effects(&mut alone, |f, cx| f.link_down(Peer::Node(node_id(2)), cx));
+        assert!(alone.server.forwarding.served.contains_key(&serving), "another node is gone");
+        effects(&mut alone, |f, cx| f.link_down(node, cx));
+        let (frames, _) = effects(&mut alone, |f, cx| f.served(serving, Some(response(200)), cx));
+        assert_eq!(frames, [], "nobody waits for it");
+        served(&mut alone, node, false);
+        let due = alone.server.forwarding.next_deadline().expect("nobody waits for ever");
+        assert_eq!(due, alone.now.after(MAX_HOLD + Span::seconds(30)), "as long as a query may be held");
+    }
+
+    #[test]
+    fn only_a_node_that_is_known_has_users_served() {
+        let mut alone = Alone::with(|_| {});
+        let mut ask = |node: u128, secret: u128| {
+            let asked = NodeHttpRequest {
+                node: node_id(node),
+                secret: info(secret).secret,
+                request: Request::clone(&request()),
+            };
+            let bytes = frame::encode(&Frame { request: 40, body: Body::HttpRequest(asked) });
+            let from = Peer::Node(node_id(node));
+            let effects = alone.turn(vec![Input::Frame { from, bytes }]).effects;
+            let said = effects.into_iter().find_map(|effect| match effect {
+                Effect::Send { to: Peer::Node(_), bytes } => {
+                    Some(frame::decode(&bytes).expect("is a frame").body)
+                }
+                Effect::Serve { .. } => Some(Body::Raft(vec![])),
+                _ => None,
+            });
+            if node == 9 {
+                alone.add_node(info(1));
+            }
+            said
+        };
+        assert_eq!(ask(9, 9), Some(Body::HttpReply(NodeHttpReply::NotDone)));
+        let wrong = Refusal::new(RefusalKind::Forbidden, WRONG_SECRET);
+        assert_eq!(ask(1, 2), Some(Body::HttpReply(NodeHttpReply::Refused(wrong))));
+        assert_eq!(ask(1, 1), Some(Body::Raft(vec![])), "it is served");
     }
 
     #[test]
@@ -292,6 +426,23 @@ mod tests {
         let (frames, refused) = effects(&mut alone, |f, cx| f.forward(1, long, Some(LEADER), cx));
         assert_eq!(frames, []);
         assert!(matches!(&refused[..], [(1, Err(ForwardFailure::Refused(_)))]), "{refused:?}");
+    }
+
+    #[test]
+    fn what_is_served_for_others_is_bounded_by_kind() {
+        for bytes in [2, 4 << 20] {
+            let mut alone = Alone::with(|_| {});
+            let mut body = request();
+            body.body = vec![0; bytes];
+            let mut serve = |from, number| {
+                let (frames, _) = effects(&mut alone, |f, cx| f.serve(from, number, body.clone(), true, cx));
+                frames.is_empty()
+            };
+            let node = Peer::Node(node_id(1));
+            let served = (0..).take_while(|number| serve(node, *number)).count();
+            assert_eq!(served, MAX_SERVED.min(MAX_SERVED_BYTES / bytes));
+            assert!(serve(Peer::Server(8), 0), "servers have room of their own");
+        }
     }
 
     #[test]

@@ -35,6 +35,9 @@ impl Server {
         }
         match (from, body) {
             (Peer::Node(node), Body::Request(asked)) => return self.asked_by_node(node, request, asked, now),
+            (Peer::Node(node), Body::HttpRequest(asked)) => {
+                return self.asked_for_user(node, request, asked, now);
+            }
             (Peer::Server(_), Body::Raft(message) | Body::Append(message)) => {
                 self.replica.receive(from, &message, now)
             }
@@ -148,7 +151,9 @@ impl Server {
             }
             ServerRequest::Http(request) => {
                 let leads = self.leader.is_some();
-                self.with_forwarding(now, |all, cx| all.serve(server, number, request, leads, cx));
+                self.with_forwarding(now, |all, cx| {
+                    all.serve(Peer::Server(server), number, request, leads, cx)
+                });
             }
             ServerRequest::Dequeue { free, enabled } => {
                 return self.with_leader(now, |leader, _| {

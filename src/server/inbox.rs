@@ -17,7 +17,7 @@ pub enum Lane {
     Own,
     /// All else that comes from other servers and from nodes. What is lost, they ask again.
     Links,
-    /// Requests of users, who are refused when there are too many.
+    /// Requests of users, this server's and those that nodes pass on: they are refused, or get no answer, when there are too many.
     Users,
 }
 
@@ -65,11 +65,15 @@ impl Mail for Input {
         match self {
             Input::Frame { from: Peer::Server(_), bytes } => match frame::traffic_class(bytes) {
                 TrafficClass::Consensus | TrafficClass::Appends => Lane::Raft,
-                TrafficClass::Requests | TrafficClass::Snapshots => Lane::Links,
+                TrafficClass::Requests | TrafficClass::Forwarded | TrafficClass::Snapshots => Lane::Links,
             },
-            Input::Frame { from: Peer::Node(_), .. } | Input::Snapshot { .. } => Lane::Links,
+            Input::Frame { from: Peer::Node(_), bytes } => match frame::traffic_class_of_node(bytes) {
+                TrafficClass::Forwarded => Lane::Users,
+                _ => Lane::Links,
+            },
+            Input::Snapshot { .. } => Lane::Links,
             // in order with what came over the connection before
-            Input::LinkUp { .. } | Input::LinkDown { .. } => Lane::Links,
+            Input::LinkUp { .. } | Input::LinkDown { .. } | Input::NodeLinkDown { .. } => Lane::Links,
             Input::Served { .. } | Input::Planned { .. } | Input::SigningKey { .. } | Input::Space { .. } => {
                 Lane::Own
             }
@@ -86,7 +90,9 @@ impl Mail for Input {
     }
 
     fn must_arrive(&self) -> bool {
-        self.lane() == Lane::Own || matches!(self, Input::LinkUp { .. } | Input::LinkDown { .. })
+        let of_links =
+            matches!(self, Input::LinkUp { .. } | Input::LinkDown { .. } | Input::NodeLinkDown { .. });
+        of_links || self.lane() == Lane::Own
     }
 }
 

@@ -11,7 +11,7 @@ use super::drainer::Drainer;
 use super::evals::Evals;
 use super::garbage::Collector;
 use super::membership::Membership;
-use super::nodes::{self, Nodes};
+use super::nodes::{self, Nodes, NotAuthentic};
 use super::pending::{Asker, OnApply, with_evals};
 use super::periodic::PeriodicDispatcher;
 use super::plans::Plans;
@@ -264,13 +264,11 @@ fn authentic(
     view: &View,
     cx: &mut Context<'_>,
 ) -> Result<Option<Arc<Node>>, Fault> {
-    let Some(known) = view.node(node)? else {
-        cx.answer(asker, NodeReply::UnknownNode);
-        return Ok(None);
+    let told = match nodes::authenticate(node, secret, view)? {
+        Ok(known) => return Ok(Some(known)),
+        Err(NotAuthentic::Unknown) => NodeReply::UnknownNode,
+        Err(NotAuthentic::WrongSecret) => nodes::refused(nodes::WRONG_SECRET),
     };
-    if known.info.secret != secret {
-        cx.answer(asker, nodes::refused("node secret ID does not match"));
-        return Ok(None);
-    }
-    Ok(Some(known))
+    cx.answer(asker, told);
+    Ok(None)
 }

@@ -90,7 +90,7 @@ use wire::change::Change;
 use wire::command::Command;
 use wire::event::Events;
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
-use wire::rpc::NodeReply;
+use wire::rpc::{NodeReply, Peer};
 
 pub use turn::{PreparedTurn, Turn};
 
@@ -230,11 +230,14 @@ impl Server {
             Input::LinkDown { peer } => {
                 self.joining.link_down(peer);
                 self.replica.link_lost(peer);
-                self.with_forwarding(now, |all, cx| all.link_down(peer, cx));
+                self.with_forwarding(now, |all, cx| all.link_down(Peer::Server(peer), cx));
                 return self.with_leader(now, |leader, cx| {
                     leader.link_down(peer, cx);
                     Ok(())
                 });
+            }
+            Input::NodeLinkDown { node } => {
+                self.with_forwarding(now, |all, cx| all.link_down(Peer::Node(node), cx));
             }
             Input::Planned { eval, token, result } => return self.planned(eval, token, result, now),
             Input::SigningKey { seed, public } => {

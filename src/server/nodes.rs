@@ -10,7 +10,7 @@ use super::pending::{Asker, OnApply};
 use super::system_jobs::SystemJobs;
 use super::watches::{Known, Watches};
 use model::alloc::{Allocation, ClientStatus};
-use model::id::{AllocId, NodeId};
+use model::id::{AllocId, NodeId, NodeSecret};
 use model::job::{JobSpec, TaskGroup};
 use model::member::ServerList;
 use model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
@@ -19,6 +19,7 @@ use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use wire::change::NodeChange;
 use wire::command::Command;
 use wire::request::{Refusal, WriteReply};
@@ -258,6 +259,28 @@ fn someone_waits(view: &View, node: NodeId, at: Wall) -> Result<bool, Fault> {
         }
     }
     Ok(false)
+}
+
+/// What is said to who knows the node, but not its secret.
+pub const WRONG_SECRET: &str = "node secret ID does not match";
+
+/// Why somebody is not taken for the node that it says to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAuthentic {
+    Unknown,
+    WrongSecret,
+}
+
+/// The node as the state knows it, if the secret is its own.
+pub fn authenticate(
+    node: NodeId,
+    secret: NodeSecret,
+    view: &View,
+) -> Result<Result<Arc<Node>, NotAuthentic>, Fault> {
+    let known = view.node(node)?;
+    Ok(known
+        .ok_or(NotAuthentic::Unknown)
+        .and_then(|known| (known.info.secret == secret).then_some(known).ok_or(NotAuthentic::WrongSecret)))
 }
 
 pub fn refused(message: impl Into<String>) -> NodeReply {

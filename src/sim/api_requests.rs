@@ -142,7 +142,7 @@ pub fn unknown() -> Refusal {
 
 /// Whether what was refused so may have been done, or may still be.
 pub fn may_be_done(refusal: &Refusal) -> bool {
-    let sure = ["No cluster leader", "disk is full", "it was not done"];
+    let sure = ["No cluster leader", "No server is in reach", "disk is full", "it was not done"];
     refusal.kind == RefusalKind::Unavailable && !sure.iter().any(|text| refusal.message.contains(text))
 }
 
@@ -152,6 +152,7 @@ fn only_what_was_surely_not_done_is_known_to_be_undone() {
     assert!(may_be_done(&unknown()));
     assert!(refused(RefusalKind::Unavailable, "the leader changed: read the state before trying again"));
     assert!(!refused(RefusalKind::Unavailable, "No cluster leader"));
+    assert!(!refused(RefusalKind::Unavailable, "No server is in reach of this agent's node"));
     assert!(!refused(RefusalKind::Unavailable, "and it was not done: try again"));
     assert!(!refused(RefusalKind::Busy, "a queue is full"));
 }

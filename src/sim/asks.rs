@@ -7,7 +7,7 @@
 use super::api_requests::{answer_to, index_of, may_be_done, request_for, unknown};
 use super::faults::Kind;
 use super::http_calls::Outcome;
-use super::place::ServerAt;
+use super::place::{Machine, ServerAt};
 use super::users::User;
 use super::world::World;
 use api::RouteOutcome;
@@ -29,7 +29,7 @@ enum Question {
         acknowledged: u64,
     },
     Read {
-        at: ServerAt,
+        at: Machine,
         target: &'static str,
         least: u64,
         /// Until when the answer may say that nothing is newer than what was known.
@@ -78,7 +78,7 @@ impl World {
             None => (action, Some("no request".into())),
         };
         self.faults.fired(Kind::AskedOverHttp);
-        let call = self.call(at, request.unwrap_or_else(|| get("/v1/jobs")));
+        let call = self.call(self.agent_of(user, at), request.unwrap_or_else(|| get("/v1/jobs")));
         let (acknowledged, asked) = (self.asks.acknowledged, action.clone());
         self.asks.open.insert(call, Question::Write { user, token, action: asked, misread, acknowledged });
         action
@@ -104,7 +104,8 @@ impl World {
 
     /// A user reads a list, of which it wants what is so now; or, now and then, what is newer than anybody has seen.
     pub fn ask_for_a_list(&mut self, which: u64) {
-        let Some(at) = self.server_of(User::Reader) else { return };
+        let Some(server) = self.server_of(User::Reader) else { return };
+        let at = self.agent_of(User::Reader, server);
         let target = TARGETS[(which % TARGETS.len() as u64) as usize];
         let shown = self.asks.shown.get(target).copied().unwrap_or(0);
         let evaluated = if target == "/v1/evaluations" { self.asks.evaluated } else { 0 };
@@ -173,7 +174,7 @@ impl World {
 
     fn list_read(
         &mut self,
-        at: ServerAt,
+        at: Machine,
         target: &'static str,
         least: u64,
         response: &Response,
@@ -203,7 +204,7 @@ fn an_index_that_goes_back_is_found() {
     let done = |index| Ok(WriteReply::Job { eval: None, job_modify_index: index, index });
     assert_eq!(world.note_index(&action, &done(7), 6), Ok(()));
     assert!(world.note_index(&action, &done(7), 7).is_err_and(|e| e.contains("which began later")));
-    let at = ServerAt { region: 0, server: 0 };
+    let at = Machine::Server(ServerAt { region: 0, server: 0 });
     let list = |index: u64| Response::json(&["a"], false).with("X-Nomad-Index", index);
     assert_eq!(world.list_read(at, "/v1/jobs", 7, &list(7)), Ok(()));
     assert!(world.list_read(at, "/v1/jobs", 7, &list(6)).is_err_and(|e| e.contains("7 was known")));

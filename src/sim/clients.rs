@@ -1,4 +1,4 @@
-//! Users of a region of several servers who speak HTTP to any of them, write a value into a job, and read it back: by default, and
+//! Users of a region who speak HTTP to any of its servers, or to a node's agent, write a value into a job, and read it back: by default, and
 //! stale. The log is the witness: the index that a write was acknowledged with is the one at which the job has its value; a read
 //! that began after an acknowledgement, or after the end of another read, shows nothing older; a write of which nobody
 //! knows may have happened once, or never.
@@ -7,7 +7,7 @@
 
 use super::faults::Kind;
 use super::http_calls::Outcome;
-use super::place::ServerAt;
+use super::place::{Machine, NodeAt, ServerAt};
 use super::users::HOME_REGION;
 use super::world::{Event, World};
 use api::response::Response;
@@ -37,6 +37,8 @@ enum Question {
 
 pub struct Clients {
     draws: Stream,
+    /// For each question: whether a node's agent is asked, and which. One in so many is.
+    nodes: Option<(Stream, u64)>,
     on: bool,
     /// How long one of them thinks, at most.
     pause: Span,
@@ -60,6 +62,7 @@ impl Clients {
     pub fn new(seed: u64) -> Clients {
         Clients {
             draws: Stream::new(seed, 107),
+            nodes: None,
             on: false,
             pause: Span::seconds(1),
             questions: BTreeMap::new(),
@@ -78,6 +81,17 @@ impl Clients {
     pub fn start(&mut self, pause: Span) {
         self.on = true;
         self.pause = pause;
+    }
+
+    /// One question in so many is asked of a node's agent.
+    pub fn ask_nodes(&mut self, seed: u64, one_in: u64) {
+        self.nodes = Some((Stream::new(seed, 123), one_in));
+    }
+
+    fn draw_node(&mut self, nodes: u64) -> Option<usize> {
+        let (draws, one_in) = self.nodes.as_mut()?;
+        let node = draws.below(nodes) as usize;
+        (draws.below(*one_in) == 0).then_some(node)
     }
 
     pub fn stop(&mut self) {
@@ -107,7 +121,7 @@ impl Clients {
 }
 
 impl World {
-    /// One of them asks any server; then, after a while, again.
+    /// One of them asks any agent; then, after a while, again.
     pub fn client_asks(&mut self) -> Result<(), String> {
         if !self.clients.on {
             return Ok(());
@@ -118,7 +132,13 @@ impl World {
         let job = format!("http-{}", draws.below(JOBS));
         let (kind, pause) = (draws.below(5), draws.span_below(self.clients.pause));
         let at = ServerAt { region: HOME_REGION, server };
-        if self.regions[at].is_up() {
+        let nodes = self.regions[HOME_REGION].nodes.len() as u64;
+        let node = self.clients.draw_node(nodes).map(|node| NodeAt { region: HOME_REGION, node });
+        let (at, is_up) = match node {
+            Some(node) => (Machine::Node(node), self.regions[node].client.is_some()),
+            None => (Machine::Server(at), self.regions[at].is_up()),
+        };
+        if is_up {
             match kind {
                 0 | 1 => self.client_writes(at, job),
                 2 | 3 => self.client_reads(at, job, false),
@@ -129,13 +149,18 @@ impl World {
         Ok(())
     }
 
-    fn client_writes(&mut self, at: ServerAt, job: String) {
+    pub fn client_writes(&mut self, at: Machine, job: String) {
+        self.client_writes_with(at, job, 0);
+    }
+
+    /// With so much that is of no consequence.
+    pub fn client_writes_with(&mut self, at: Machine, job: String, bytes: usize) {
         self.clients.values += 1;
         let value = self.clients.values;
         self.clients.asked.entry(job.clone()).or_default().push(value);
         let task = json!({ "Name": "t", "Driver": "exec", "Config": { "command": "sim" } });
         let group = json!({ "Name": "g", "Count": 0, "Tasks": [task] });
-        let meta = json!({ "value": value.to_string() });
+        let meta = json!({ "value": value.to_string(), "ballast": "x".repeat(bytes) });
         let body = json!({ "Job": { "ID": job, "Name": job, "Type": "service", "Meta": meta, "TaskGroups": [group] } });
         let request = request(Method::Put, "/v1/jobs".into(), "", body.to_string().into_bytes());
         let id = self.call(at, request);
@@ -143,7 +168,7 @@ impl World {
         self.clients.questions.insert(id, Question::Write { job, value });
     }
 
-    fn client_reads(&mut self, at: ServerAt, job: String, stale: bool) {
+    pub fn client_reads(&mut self, at: Machine, job: String, stale: bool) {
         let least = if stale { 0 } else { self.clients.newest.get(&job).copied().unwrap_or(0) };
         let query = if stale { "stale" } else { "" };
         let id = self.call(at, request(Method::Get, format!("/v1/job/{job}"), query, vec![]));
@@ -153,7 +178,7 @@ impl World {
 
     /// An operator asks that server.
     pub fn operator_calls(&mut self, at: ServerAt, method: Method, path: &str, query: &str) {
-        let id = self.call(at, request(method, path.into(), query, vec![]));
+        let id = self.call(Machine::Server(at), request(method, path.into(), query, vec![]));
         self.note(|_| format!("operator {id} {path} {query} at {at}"));
         self.clients.questions.insert(id, Question::Operation);
     }

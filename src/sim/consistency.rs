@@ -13,7 +13,7 @@ use super::users::HOME_REGION;
 use super::world::{Event, World};
 use model::time::Span;
 
-fn with_clients(servers: usize, seed: u64) -> World {
+pub fn with_clients(servers: usize, seed: u64) -> World {
     let mut world = region_of(servers, seed);
     world.clients.start(Span::millis(400));
     for user in 0..6 {
@@ -41,7 +41,7 @@ fn cut_between(world: &mut World, from: &[ServerAt], to: &[ServerAt], both_ways:
     world.network.cut(&cut, until);
 }
 
-fn stop_clients(world: &mut World) {
+pub fn stop_clients(world: &mut World) {
     world.clients.stop();
     settle(world);
     all_was_asked(world);

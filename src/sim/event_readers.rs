@@ -6,7 +6,7 @@
 
 use super::faults::Kind;
 use super::ledger::WrittenJob;
-use super::place::ServerAt;
+use super::place::{Machine, ServerAt};
 use super::region::Region;
 use super::users::{HOME_REGION, User};
 use super::world::{Event, World};
@@ -224,7 +224,7 @@ impl World {
         let query = format!("topic={}&index={}", topic.query(), last + 1);
         let path = "/v1/event/stream".into();
         let request = Request { method: Method::Get, path, query, body: vec![], websocket: false };
-        let RouteOutcome::Events(subscription) = self.route(at, &request, WaitState::default())? else {
+        let RouteOutcome::Events(subscription) = self.route(Machine::Server(at), &request, WaitState::default())? else {
             return None;
         };
         let host = &self.regions[at];

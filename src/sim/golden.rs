@@ -396,6 +396,7 @@ fn samples() -> Samples {
     node_requests::usage(&mut s);
     sessions(&mut s);
     servers(&mut s);
+    servers::for_nodes(&mut s);
     snapshots(&mut s);
     members(&mut s);
     s

@@ -1,20 +1,25 @@
-//! One step of an HTTP request at a server, through `api` as a socket would bring it.
+//! One step of an HTTP request at the agent of a server or a node, through `api` as a socket would bring it.
 //!
 //! Refuses to know: sockets, who asks, and what comes of it.
 
-use super::place::ServerAt;
+use super::place::{Machine, NodeAt, ServerAt};
 use super::world::World;
-use api::agent::AgentInfo;
+use api::agent::{AgentInfo, ClientReport};
 use api::{RequestContext, RouteOutcome, WaitState, route};
 use wire::http::Request;
 use wire::status::ServerStatus;
 
-/// What every server's API knows of its agent.
-pub struct HttpAgent(AgentInfo);
+/// What every server's API knows of its agent, and every node's.
+pub struct HttpAgent {
+    server: AgentInfo,
+    node: AgentInfo,
+    /// What a node's agent knows of a server of its own.
+    no_server: ServerStatus,
+}
 
 impl HttpAgent {
     pub fn new() -> Self {
-        HttpAgent(AgentInfo {
+        let server = AgentInfo {
             name: "server".into(),
             region: "global".into(),
             datacenter: "dc1".into(),
@@ -23,15 +28,45 @@ impl HttpAgent {
             job_default_priority: 50,
             job_max_source_bytes: 1_000_000,
             ..AgentInfo::default()
-        })
+        };
+        let node = AgentInfo { name: "node".into(), server: false, client: true, ..server.clone() };
+        HttpAgent { server, node, no_server: ServerStatus::default() }
     }
 }
 
 impl World {
-    /// `None`: the server is down.
-    pub fn route(&self, at: ServerAt, request: &Request, state: WaitState) -> Option<RouteOutcome> {
-        let status = self.regions[at].brain.as_ref()?.status();
-        self.route_with(at, request, state, &status)
+    /// `None`: the agent is down.
+    pub fn route(&self, at: Machine, request: &Request, state: WaitState) -> Option<RouteOutcome> {
+        match at {
+            Machine::Server(at) => {
+                let status = self.regions[at].brain.as_ref()?.status();
+                self.route_with(at, request, state, &status)
+            }
+            Machine::Node(at) => self.route_at_node(at, request, state),
+        }
+    }
+
+    fn route_at_node(&self, at: NodeAt, request: &Request, state: WaitState) -> Option<RouteOutcome> {
+        let status = self.regions[at].client.as_ref()?.status();
+        let client = ClientReport {
+            node_id: status.node,
+            known_servers: vec![],
+            allocs: status.allocs,
+            since_heartbeat: None,
+            heartbeat_ttl: status.heartbeat_ttl,
+            measured: status.measured,
+        };
+        let ctx = RequestContext {
+            reader: None,
+            status: &self.http_agent.no_server,
+            agent: &self.http_agent.node,
+            threads: || None,
+            zones: super::launches::zone,
+            client: Some(&client),
+            now: self.now,
+            seed: self.now.0,
+        };
+        Some(route(request, &ctx, state))
     }
 
     /// As if the server led its region.
@@ -51,9 +86,9 @@ impl World {
         let server = self.regions[at].brain.as_ref()?;
         let reader = server.reader();
         let ctx = RequestContext {
-            reader: &reader,
+            reader: Some(&reader),
             status,
-            agent: &self.http_agent.0,
+            agent: &self.http_agent.server,
             threads: || None,
             zones: super::launches::zone,
             client: None,

@@ -1,16 +1,18 @@
-//! HTTP requests on their way through any server of a region: waiting for a leader, confirmed, forwarded, carried out by the
-//! leader, answered. What the agent's service does with sockets, for several servers.
+//! HTTP requests on their way through any agent of a region: passed on by a node, waiting for a leader, confirmed, forwarded,
+//! carried out by the leader, answered. What the agent's service does with sockets, for several machines.
 //!
 //! Refuses to know: who asks, and what the answers mean. Invariant: each request has one outcome.
 
-use super::place::ServerAt;
+use super::api_requests::unknown;
+use super::faults::Kind;
+use super::place::{Machine, ServerAt};
 use super::world::{Event, World};
 use api::response::Response;
 use api::{RouteOutcome, Wait, WaitState, WriteResponder};
 use model::time::Span;
-use server::effects::{ForwardFailure, Input};
+use server::effects::Input;
 use std::collections::BTreeMap;
-use wire::http::{ForwardedResponse, Request};
+use wire::http::{ForwardFailure, ForwardedResponse, Request};
 use wire::request::{Refusal, WriteReply};
 
 /// Their numbers are apart from those of others' questions.
@@ -28,11 +30,19 @@ pub enum Outcome {
 }
 
 struct Call {
-    at: ServerAt,
+    at: Machine,
     request: Request,
-    /// The number under which another server has passed it on; `None`: a user asks.
-    serving: Option<u64>,
+    /// What a server or a node has passed on; `None`: a user asks.
+    serving: Option<Serving>,
     step: Step,
+}
+
+/// What a server serves for others.
+#[derive(Clone, Copy)]
+struct Serving {
+    at: ServerAt,
+    number: u64,
+    leader_only: bool,
 }
 
 /// What the call waits for.
@@ -50,17 +60,17 @@ pub struct HttpCalls {
 }
 
 impl World {
-    /// A user asks that server. Its outcome is told to `Clients`.
-    pub fn call(&mut self, at: ServerAt, request: Request) -> u64 {
+    /// A user asks that agent. Its outcome is told to `Clients`.
+    pub fn call(&mut self, at: Machine, request: Request) -> u64 {
         self.begin_call(at, request, None)
     }
 
-    /// Another server's user asks.
-    pub fn serve_call(&mut self, at: ServerAt, serving: u64, request: Request) {
-        self.begin_call(at, request, Some(serving));
+    /// Another server's or a node's user asks.
+    pub fn serve_call(&mut self, at: ServerAt, number: u64, request: Request, leader_only: bool) {
+        self.begin_call(Machine::Server(at), request, Some(Serving { at, number, leader_only }));
     }
 
-    fn begin_call(&mut self, at: ServerAt, request: Request, serving: Option<u64>) -> u64 {
+    fn begin_call(&mut self, at: Machine, request: Request, serving: Option<Serving>) -> u64 {
         self.http_calls.count += 1;
         let id = FIRST_CALL + self.http_calls.count;
         let step = Step::Waiting(WaitState::default());
@@ -77,19 +87,26 @@ impl World {
         let Some(outcome) = self.route(at, &request, state) else {
             return self.end_call(id, Outcome::Unknown);
         };
-        match outcome {
-            RouteOutcome::Respond(response) => return self.end_call(id, Outcome::Answered(response)),
-            RouteOutcome::Wait(wait) => self.wait_for(id, wait),
-            RouteOutcome::ConfirmRead(wait) => {
+        let request = Box::new(request);
+        match (at, outcome) {
+            (_, RouteOutcome::Respond(response)) => return self.end_call(id, Outcome::Answered(response)),
+            (_, RouteOutcome::Wait(wait)) => self.wait_for(id, wait),
+            (Machine::Server(at), RouteOutcome::ConfirmRead(wait)) => {
                 self.set_step(id, Step::Confirming(wait));
                 self.server_input(at, Input::Read { token: id });
             }
-            RouteOutcome::Forward(_) if serving.is_some() => return self.end_call(id, Outcome::Unknown),
-            RouteOutcome::Forward(wait) => {
-                self.set_step(id, Step::Forwarded(wait));
-                self.server_input(at, Input::Forward { token: id, request: Box::new(request) });
+            (_, RouteOutcome::Forward(_)) if serving.is_some_and(|serving| serving.leader_only) => {
+                return self.end_call(id, Outcome::Unknown);
             }
-            RouteOutcome::Write(action, responder) => {
+            (Machine::Server(at), RouteOutcome::Forward(wait)) => {
+                self.set_step(id, Step::Forwarded(wait));
+                self.server_input(at, Input::Forward { token: id, request });
+            }
+            (Machine::Node(at), RouteOutcome::ForwardToServer { hold, otherwise }) => {
+                self.set_step(id, Step::Forwarded(otherwise));
+                self.node_input(at, client::effects::Input::Forward { token: id, hold, request });
+            }
+            (Machine::Server(at), RouteOutcome::Write(action, responder)) => {
                 self.set_step(id, Step::Writing(responder));
                 self.server_input(at, Input::Request { token: id, action });
             }
@@ -139,6 +156,7 @@ impl World {
         id: u64,
         result: Result<ForwardedResponse, ForwardFailure>,
     ) -> Result<(), String> {
+        self.note_passed_on(id, &result);
         let wait = match self.take_step(id) {
             None => return Ok(()),
             Some(Step::Forwarded(wait)) => wait,
@@ -152,6 +170,16 @@ impl World {
             }
             Err(ForwardFailure::Refused(refusal)) => self.end_call(id, Outcome::Answered(refusal.into())),
             Err(ForwardFailure::Unknown) => self.end_call(id, Outcome::Unknown),
+        }
+    }
+
+    fn note_passed_on(&mut self, id: u64, result: &Result<ForwardedResponse, ForwardFailure>) {
+        match (self.http_calls.calls.get(&id).map(|call| call.at), result) {
+            (Some(Machine::Node(_)), Ok(_)) => self.faults.fired(Kind::AskedThroughANode),
+            (Some(Machine::Node(_)), Err(ForwardFailure::Unknown)) => {
+                self.faults.fired(Kind::UnknownThroughANode);
+            }
+            _ => {}
         }
     }
 
@@ -176,19 +204,21 @@ impl World {
         match call.serving {
             None if self.asks.asked(id) => self.ask_answered(id, outcome),
             None => self.client_answered(id, outcome),
-            Some(serving) => {
+            Some(Serving { at, number, leader_only }) => {
                 let response = match outcome {
                     Outcome::Answered(response) => Some(response.into()),
-                    Outcome::Unknown => None,
+                    Outcome::Unknown if leader_only => None,
+                    // what an agent says to its own users
+                    Outcome::Unknown => Some(Response::from(unknown()).into()),
                 };
-                self.server_input(call.at, Input::Served { serving, response });
+                self.server_input(at, Input::Served { serving: number, response });
                 Ok(())
             }
         }
     }
 
-    /// That server is gone: what it was asked goes on with nobody, before anything that is still on its way arrives.
-    pub fn lose_calls(&mut self, at: ServerAt) {
+    /// That agent is gone: what it was asked goes on with nobody, before anything that is still on its way arrives.
+    pub fn lose_calls(&mut self, at: Machine) {
         let mut lost = vec![];
         for (id, call) in self.http_calls.calls.iter_mut().filter(|(_, call)| call.at == at) {
             call.step = Step::Waiting(WaitState::default());

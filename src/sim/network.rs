@@ -5,7 +5,7 @@
 
 use super::faults::Kind;
 use super::line::Line;
-use super::place::{Machine, ServerAt};
+use super::place::{Machine, NodeAt, ServerAt};
 use super::stale_relays::StaleRelay;
 use super::world::{Event, World};
 use model::random::Stream;
@@ -26,8 +26,9 @@ pub struct Cut {
     pub kind: Kind,
 }
 
-#[derive(Default)]
 pub struct Network {
+    /// Who finds out that a connection is closed.
+    draws: Stream,
     /// Until when frames are lost on a link, and why.
     cut_until: BTreeMap<Link, (Mono, Kind)>,
     /// The last delivery on each stream.
@@ -70,6 +71,16 @@ impl Cut {
 }
 
 impl Network {
+    pub fn new(seed: u64) -> Network {
+        Network {
+            draws: Stream::new(seed, 121),
+            cut_until: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            stale_relay: None,
+        }
+    }
+
     pub fn cut(&mut self, cut: &Cut, until: Mono) {
         for (a, b) in cut.from.iter().flat_map(|a| cut.to.iter().map(move |b| (*a, *b))) {
             self.cut_link((a, b), until, cut.kind);
@@ -117,7 +128,7 @@ impl World {
     pub fn send(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) {
         let class = match (from, to) {
             (Machine::Server(_), Machine::Server(_)) => frame::traffic_class(&bytes),
-            _ => TrafficClass::Requests,
+            _ => frame::traffic_class_of_node(&bytes),
         };
         self.carry(from, to, bytes, class, |from, to, bytes| Event::Frame { from, to, bytes });
     }
@@ -170,6 +181,38 @@ impl World {
         }
     }
 
+    /// A process has ended. At the other ends of a node's connections, and of a server's to nodes, half of them find that out after a
+    /// moment, the others by what is not answered.
+    pub fn close_links(&mut self, of: Machine) {
+        let ends: Vec<(ServerAt, NodeAt)> = match of {
+            Machine::Server(at) => self.regions.nodes_of(at.region).into_iter().map(|n| (at, n)).collect(),
+            Machine::Node(n) => self.regions.servers_of(n.region).into_iter().map(|at| (at, n)).collect(),
+        };
+        for (server, node) in ends {
+            let (finds_out, moment) =
+                (self.network.draws.below(2) == 0, self.network.draws.span_below(Span::millis(50)));
+            if finds_out {
+                let end =
+                    if of == Machine::Node(node) { Machine::Server(server) } else { Machine::Node(node) };
+                self.after(moment, Event::ConnectionClosed { end, server, node });
+            }
+        }
+    }
+
+    /// `end` finds that out.
+    pub fn connection_closed(&mut self, end: Machine, server: ServerAt, node: NodeAt) {
+        match end {
+            Machine::Server(at) => {
+                let node = self.regions[node].id();
+                self.server_input(at, Input::NodeLinkDown { node });
+            }
+            Machine::Node(n) => {
+                let server = self.regions[server].id();
+                self.node_input(n, client::effects::Input::LinkDown { server });
+            }
+        }
+    }
+
     pub fn frame_arrives(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) -> Result<(), String> {
         if let Some(answer) = self.network.stale_relay.as_mut().and_then(|r| r.pass(from, to, &bytes)) {
             self.send(to, from, answer);
@@ -189,7 +232,6 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use super::super::place::NodeAt;
     use super::*;
 
     fn machines() -> (Vec<Machine>, Vec<Machine>) {
@@ -201,7 +243,7 @@ mod tests {
     #[test]
     fn a_link_is_cut_one_way_and_heals_by_time() {
         let (servers, nodes) = machines();
-        let mut network = Network::default();
+        let mut network = Network::new(1);
         let kind = Kind::FrameLostOneWay;
         let cut = Cut { from: vec![servers[0]], to: vec![nodes[1]], both_ways: false, kind };
         network.cut(&cut, Mono(10));
@@ -214,7 +256,7 @@ mod tests {
     #[test]
     fn a_node_is_cut_off_from_all_servers_both_ways() {
         let (servers, nodes) = machines();
-        let mut network = Network::default();
+        let mut network = Network::new(1);
         network.cut(&Cut::of_node(nodes[2], servers.clone()), Mono(10));
         for server in &servers {
             assert!(network.is_cut(*server, nodes[2], Mono(1)).is_some());

@@ -284,9 +284,13 @@ impl World {
         let host = &mut self.regions[n];
         // killed: what it still holds in memory reaches the disk no more
         host.disk.detach();
-        host.client = None;
+        let was_up = host.client.take().is_some();
         host.inbox.clear();
         self.leave_sessions(n);
+        if was_up {
+            self.close_links(Machine::Node(n));
+            self.lose_calls(Machine::Node(n));
+        }
         let host = &mut self.regions[n];
         if let Some(connection) = host.connection.take() {
             let life = host.keeper_life;
@@ -397,6 +401,7 @@ impl World {
             Effect::BuildDir(spec) => self.dir_work(n, spec.alloc, false),
             Effect::RemoveDir { alloc } => self.dir_work(n, alloc, true),
             Effect::Answer { token, result } => self.session_granted(n, token, result)?,
+            Effect::Forwarded { token, result } => self.call_forwarded(token, result)?,
             Effect::ShutdownComplete => {}
         }
         Ok(())

@@ -16,7 +16,7 @@ use model::key::Seed;
 use model::member::ServerInfo;
 use model::random::Stream;
 use model::time::{Mono, Span};
-use server::effects::{Effect, ForwardFailure, Input};
+use server::effects::{Effect, Input};
 use server::heartbeat::HeartbeatRules;
 use server::inbox::Inbox;
 use server::reservations::Reservations;
@@ -26,6 +26,7 @@ use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use wire::http::ForwardFailure;
 use wire::request::{Refusal, RefusalKind};
 
 /// A store that does not open so often in a row is lost.
@@ -302,7 +303,8 @@ impl World {
             let found = self.delay(Span::millis(1), Span::millis(50));
             self.after(found, Event::LinkDown { server, peer: self.regions[at].id() });
         }
-        self.lose_calls(at);
+        self.close_links(Machine::Server(at));
+        self.lose_calls(Machine::Server(at));
     }
 
     pub fn server_input(&mut self, at: ServerAt, input: Input) {
@@ -469,7 +471,9 @@ impl World {
             }
             Effect::ReadConfirmed { token, confirmed } => self.call_confirmed(token, confirmed)?,
             Effect::Forwarded { token, result } => self.call_forwarded(token, result)?,
-            Effect::Serve { serving, request } => self.serve_call(at, serving, *request),
+            Effect::Serve { serving, request, leader_only } => {
+                self.serve_call(at, serving, *request, leader_only);
+            }
             Effect::Schedule(task) if !self.regions[at].enabled_schedulers.contains(&task.eval.job_type) => {
                 return Err(format!("{at} schedules for a {} job", task.eval.job_type));
             }

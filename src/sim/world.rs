@@ -139,6 +139,12 @@ pub enum Event {
         server: ServerAt,
         peer: u64,
     },
+    /// One end of a connection between a server and a node finds that the other one has closed it.
+    ConnectionClosed {
+        end: Machine,
+        server: ServerAt,
+        node: NodeAt,
+    },
     /// A user of HTTP asks something.
     ClientAsks,
     ExecBesideTasks,
@@ -206,7 +212,7 @@ impl World {
             heap: BTreeMap::new(),
             sequence: 0,
             regions: Regions::new(seed, servers, nodes, &mut draws),
-            network: Network::default(),
+            network: Network::new(seed),
             faults: Faults::new(seed),
             users: Users::new(seed, servers),
             workload: Workload::new(seed),
@@ -344,6 +350,10 @@ impl World {
             }
             Event::LinkUp { server, peer } => self.link_changes(server, Input::LinkUp { peer }),
             Event::LinkDown { server, peer } => self.link_changes(server, Input::LinkDown { peer }),
+            Event::ConnectionClosed { end, server, node } => {
+                self.connection_closed(end, server, node);
+                Ok(())
+            }
             Event::ClientAsks => self.client_asks(),
             Event::ExecBesideTasks => self.exec_beside_tasks(),
             Event::Session { node, connection, what } => self.session_happens(node, connection, what),

@@ -157,6 +157,8 @@ impl World {
             self.regions[at].varies = true;
         }
         self.changes = draws;
+        self.users.ask_nodes(seed, &self.regions.nodes_of(HOME_REGION));
+        self.clients.ask_nodes(seed, 3);
         if self.regions.servers().len() == 1 {
             self.workload.draw_all_shapes();
         }

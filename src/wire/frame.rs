@@ -1,5 +1,6 @@
 //! A frame: one message between peers. `D`, protocol version, kind, request id (8 bytes, little endian), then a record.
 
+use super::http::{NodeHttpReply, NodeHttpRequest};
 use super::record::{self, DecodeError};
 use super::rpc::{NodeReply, NodeRequest};
 use super::server_rpc::{ServerReply, ServerRequest};
@@ -10,6 +11,8 @@ const PROTOCOL: u8 = 1;
 const HEADER_BYTES: usize = 11;
 const RAFT_KIND: u8 = 2;
 const APPEND_KIND: u8 = 5;
+const HTTP_REQUEST_KIND: u8 = 6;
+const HTTP_REPLY_KIND: u8 = 7;
 
 /// The most that one frame may hold: a forwarded request with the largest body (4 MiB), and room for the rest.
 pub const MAX_FRAME_BYTES: usize = (4 << 20) + (64 << 10);
@@ -32,6 +35,9 @@ pub enum Body {
     ServerReply(ServerReply),
     /// A raft message that may be large, opaque as all of them.
     Append(Vec<u8>),
+    /// What a node passes on for its agent's users.
+    HttpRequest(NodeHttpRequest),
+    HttpReply(NodeHttpReply),
 }
 
 impl Body {
@@ -44,6 +50,8 @@ impl Body {
             Body::ServerRequest(_) => "server request",
             Body::ServerReply(_) => "server reply",
             Body::Append(_) => "raft append",
+            Body::HttpRequest(_) => "forwarded request",
+            Body::HttpReply(_) => "forwarded answer",
         }
     }
 }
@@ -61,7 +69,7 @@ pub fn split_region(bytes: &[u8]) -> Result<(Uuid, &[u8]), DecodeError> {
     Ok((Uuid::from_bytes(*region), frame))
 }
 
-/// What travels between two servers on a stream of its own, so that nothing waits behind what may take minutes on a slow line. The
+/// What travels between two machines on a stream of its own, so that nothing waits behind what may take minutes on a slow line. The
 /// more urgent come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrafficClass {
@@ -69,6 +77,8 @@ pub enum TrafficClass {
     Consensus,
     /// What users and nodes wait for.
     Requests,
+    /// What a node passes on for users, and the answers: up to megabytes, which its own heartbeats do not wait for.
+    Forwarded,
     /// Raft's entries: up to megabytes a message.
     Appends,
     /// A state's rows, which are no frames.
@@ -76,8 +86,13 @@ pub enum TrafficClass {
 }
 
 impl TrafficClass {
-    pub const ALL: [TrafficClass; 4] =
-        [TrafficClass::Consensus, TrafficClass::Requests, TrafficClass::Appends, TrafficClass::Snapshots];
+    pub const ALL: [TrafficClass; 5] = [
+        TrafficClass::Consensus,
+        TrafficClass::Requests,
+        TrafficClass::Forwarded,
+        TrafficClass::Appends,
+        TrafficClass::Snapshots,
+    ];
 }
 
 /// The class of a frame between servers, which begins with its sender's region. What cannot be read counts as a request.
@@ -85,6 +100,14 @@ pub fn traffic_class(bytes: &[u8]) -> TrafficClass {
     match bytes.get(REGION_BYTES..REGION_BYTES + 3) {
         Some(&[MAGIC, PROTOCOL, RAFT_KIND]) => TrafficClass::Consensus,
         Some(&[MAGIC, PROTOCOL, APPEND_KIND]) => TrafficClass::Appends,
+        _ => TrafficClass::Requests,
+    }
+}
+
+/// The class of a frame between a node and a server. What cannot be read counts as a request.
+pub fn traffic_class_of_node(bytes: &[u8]) -> TrafficClass {
+    match bytes.get(..3) {
+        Some(&[MAGIC, PROTOCOL, HTTP_REQUEST_KIND | HTTP_REPLY_KIND]) => TrafficClass::Forwarded,
         _ => TrafficClass::Requests,
     }
 }
@@ -97,6 +120,8 @@ pub fn encode(frame: &Frame) -> Vec<u8> {
         Body::ServerRequest(r) => (3, record::encode(r)),
         Body::ServerReply(r) => (4, record::encode(r)),
         Body::Append(bytes) => (APPEND_KIND, bytes.clone()),
+        Body::HttpRequest(r) => (HTTP_REQUEST_KIND, record::encode(r)),
+        Body::HttpReply(r) => (HTTP_REPLY_KIND, record::encode(r)),
     };
     let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
     out.extend_from_slice(&[MAGIC, PROTOCOL, kind]);
@@ -128,6 +153,8 @@ pub fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
         3 => Body::ServerRequest(record::decode(body)?),
         4 => Body::ServerReply(record::decode(body)?),
         APPEND_KIND => Body::Append(body.to_vec()),
+        HTTP_REQUEST_KIND => Body::HttpRequest(record::decode(body)?),
+        HTTP_REPLY_KIND => Body::HttpReply(record::decode(body)?),
         _ => return Err(DecodeError::Body(NAME)),
     };
     Ok(Frame { request: u64::from_le_bytes([a, b, c, d, e, f, g, h]), body })
@@ -135,6 +162,7 @@ pub fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::http::{Method, Request};
     use super::*;
 
     #[test]
@@ -151,12 +179,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_node_passes_on_is_told_from_its_own() {
+        let class = |body| traffic_class_of_node(&encode(&Frame { request: 1, body }));
+        assert_eq!(class(Body::HttpRequest(forwarded())), TrafficClass::Forwarded);
+        assert_eq!(class(Body::HttpReply(NodeHttpReply::NotDone)), TrafficClass::Forwarded);
+        assert_eq!(class(Body::Reply(NodeReply::UnknownNode)), TrafficClass::Requests);
+        assert_eq!(traffic_class_of_node(&[]), TrafficClass::Requests);
+    }
+
+    fn forwarded() -> NodeHttpRequest {
+        let request = Request {
+            method: Method::Get,
+            path: "/v1/jobs".into(),
+            query: String::new(),
+            body: vec![],
+            websocket: false,
+        };
+        NodeHttpRequest { node: Default::default(), secret: Default::default(), request }
+    }
+
+    #[test]
     fn frames_round_trip_and_damage_is_an_error() {
         let frames = [
             Frame { request: 7, body: Body::Reply(NodeReply::Reported { index: 5 }) },
             Frame { request: u64::MAX, body: Body::Raft(vec![1, 2, 3]) },
             Frame { request: 0, body: Body::Append(vec![1, 2, 3]) },
             Frame { request: 8, body: Body::ServerReply(ServerReply::NotLeader) },
+            Frame { request: 3, body: Body::HttpRequest(forwarded()) },
+            Frame { request: 4, body: Body::HttpReply(NodeHttpReply::NotDone) },
             Frame {
                 request: 9,
                 body: Body::ServerRequest(ServerRequest::Node {

@@ -1,11 +1,11 @@
 //! What holds of any bytes that are taken for a record.
 
 use super::record::{Record, decode, encode};
-use super::{client_rpc, command, keeper, request, rpc, server_rpc, snapshot};
+use super::{client_rpc, command, http, keeper, request, rpc, server_rpc, snapshot};
 use model::{alloc, eval, job, job_summary, key, namespace, node, submission};
 
 /// By the first byte.
-const KINDS: [fn(&[u8]); 23] = [
+const KINDS: [fn(&[u8]); 25] = [
     again::<job::Job>,
     again::<job::JobSpec>,
     again::<job_summary::JobSummary>,
@@ -29,6 +29,8 @@ const KINDS: [fn(&[u8]); 23] = [
     again::<server_rpc::ServerRequest>,
     again::<server_rpc::ServerReply>,
     again::<snapshot::SnapshotMessage>,
+    again::<http::NodeHttpRequest>,
+    again::<http::NodeHttpReply>,
 ];
 
 pub fn record(bytes: &[u8]) {

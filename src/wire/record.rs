@@ -140,6 +140,8 @@ records! {
     NodeReply = "node reply" 1;
     super::server_rpc::ServerRequest = "server request" 1;
     super::server_rpc::ServerReply = "server reply" 1;
+    super::http::NodeHttpRequest = "node HTTP request" 1;
+    super::http::NodeHttpReply = "node HTTP reply" 1;
     super::client_rpc::ClientRequest = "node ask" 1;
     super::client_rpc::ClientReply = "node answer" 1;
     super::client_rpc::StreamFrame = "piece" 1;

@@ -113,6 +113,7 @@ const MAX_STATS_REQUESTS: usize = 64;
 /// Who asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
+    /// Of this agent, or of one without a server.
     User,
     /// Another server, for its user.
     Server,
@@ -162,12 +163,13 @@ impl HttpService {
         executor::spawn(&self.executor, work).detach();
     }
 
-    /// Answers what another server has forwarded. `None`: this server does not lead any more, and nothing was done.
-    pub async fn serve(self: &Arc<Self>, request: &Request) -> Option<Response> {
-        match self.answer(request, Origin::Server).await {
+    /// Answers what was forwarded. `leader_only`: by another server, and not once more. `None`: this server does not lead any more, and
+    /// nothing was done.
+    pub async fn serve(self: &Arc<Self>, request: &Request, leader_only: bool) -> Option<Response> {
+        match self.answer(request, if leader_only { Origin::Server } else { Origin::User }).await {
             Ok(Answer::Whole(response)) => Some(response),
             Ok(Answer::Stream { .. } | Answer::Session(_)) => {
-                Some(Response::text(400, "a stream is not forwarded: ask the leader itself"))
+                Some(Response::text(400, "a stream is not forwarded: ask a server itself"))
             }
             Err(_) => None,
         }
@@ -268,6 +270,7 @@ impl HttpService {
             RouteOutcome::Wait(_) | RouteOutcome::ConfirmRead(_) | RouteOutcome::Forward(_) => {
                 unreachable!("these come before an answer")
             }
+            RouteOutcome::ForwardToServer { .. } => unreachable!("this agent runs a server"),
         })
     }
 
@@ -308,7 +311,7 @@ impl HttpService {
     fn step(&self, request: &Request, state: WaitState) -> RouteOutcome {
         let (status, client) = (self.status.get(), self.client.get());
         let context = RequestContext {
-            reader: &self.reader,
+            reader: Some(&self.reader),
             status: &status,
             agent: &self.agent,
             zones: zones::zone,

@@ -6,11 +6,10 @@ use super::HttpService;
 use api::response::Response;
 use api::{Wait, WaitState};
 use async_channel::Sender;
-use server::effects::ForwardFailure;
 use smol::Timer;
 use smol::future::or;
 use std::time::Duration;
-use wire::http::{ForwardedResponse, Request};
+use wire::http::{ForwardFailure, ForwardedResponse, Request};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 pub type WriteResult = Result<WriteReply, Refusal>;

@@ -68,7 +68,7 @@ impl Server {
         let client = ClientReport {
             node_id: node_id(1),
             known_servers: vec![],
-            allocations: 0,
+            allocs: vec![],
             since_heartbeat: None,
             heartbeat_ttl: Span::ZERO,
             measured: MetricsSnapshot::default(),

@@ -103,20 +103,21 @@ pub(super) fn collect(call: &Call<'_>) -> Result<RouteOutcome, Response> {
         prometheus: wants_prometheus(call)?,
         pretty: call.query.pretty,
     };
-    let view = call.view()?;
+    // without a server, what the state says is the servers' to tell
+    let view = ctx.reader.map(|_| call.view()).transpose()?;
     if let Some(client) = ctx.client {
-        let node = view.node(client.node_id)?;
+        let node = view.as_ref().map(|view| view.node(client.node_id)).transpose()?.flatten();
         metrics.core_mhz = node.as_deref().and_then(core_mhz);
         metrics.node = node_labels(client.node_id.to_string(), node.as_deref());
         metrics.add(&client.measured, &metrics.node.clone());
-        if ctx.agent.telemetry.publish_allocations {
-            metrics.running = allocs::running(&view, client.node_id)?;
+        if let Some(view) = view.as_ref().filter(|_| ctx.agent.telemetry.publish_allocations) {
+            metrics.running = allocs::running(view, client.node_id)?;
         }
     }
-    if ctx.agent.server {
+    if let Some(view) = view.as_ref().filter(|_| ctx.agent.server) {
         metrics.add(&ctx.status.measured, &Labels::new());
         if ctx.status.leader == Some(ctx.status.id) {
-            metrics.add_jobs(&view)?;
+            metrics.add_jobs(view)?;
         }
     }
     Ok(RouteOutcome::Metrics(Box::new(metrics)))

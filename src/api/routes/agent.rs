@@ -55,10 +55,12 @@ pub fn members(call: &Call<'_>) -> Result<RouteOutcome, Response> {
 
 /// The servers that this agent's node asks.
 pub fn servers(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    if call.ctx.client.is_none() {
+    let Some(client) = call.ctx.client else {
         return Err(Response::text(501, "this agent runs no node: ask one that does"));
-    }
-    Ok(RouteOutcome::Respond(Response::json(&[&call.ctx.agent.rpc_addr], call.query.pretty)))
+    };
+    let own = [call.ctx.agent.rpc_addr.clone()];
+    let asked = if call.ctx.agent.server { &own[..] } else { &client.known_servers };
+    Ok(RouteOutcome::Respond(Response::json(&asked, call.query.pretty)))
 }
 
 /// What concerns one agent cannot be asked of another yet: `node_id` and `server_id` may name this one only.
@@ -71,7 +73,8 @@ pub fn only_this_agent(call: &Call<'_>) -> Result<(), Response> {
     let member = format!("{}.{}", ctx.agent.name, ctx.agent.region);
     let leads = ctx.status.leader == Some(ctx.status.id);
     let own_server = |id: &str| {
-        id == member || id == ctx.agent.name || id == ctx.status.id.to_string() || (id == "leader" && leads)
+        let is_named = id == member || id == ctx.agent.name || id == ctx.status.id.to_string();
+        ctx.agent.server && (is_named || (id == "leader" && leads))
     };
     if q.text("server_id").is_some_and(|id| !id.is_empty() && !own_server(id)) {
         return Err(Response::not_supported("server_id of another agent: ask that agent itself"));

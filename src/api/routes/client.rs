@@ -9,6 +9,7 @@ use model::alloc::Allocation;
 use model::id::{AllocId, NodeId};
 use serde_json::Value;
 use wire::client_rpc::{ClientRequest, LogStream, ReadOffset, RestartScope};
+use wire::http::Method;
 
 /// Ways to look at an allocation's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,10 @@ pub fn logs(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     };
     let (from, follow) = (position(call)?, q.flag("follow", false)?);
     let form = if q.flag("plain", false)? { Form::Text } else { Form::Frames };
-    started(&on_this_node(call, alloc)?, task)?;
+    on_this_node(call, alloc)?;
+    if call.ctx.reader.is_some() {
+        started(&known_on_this_node(call, alloc)?, task)?;
+    }
     let ask = ClientRequest::Logs { alloc, task: task.to_string(), stream, from, follow };
     Ok(ask_client(call, ask, form))
 }
@@ -140,27 +144,26 @@ pub fn checks(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
 pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<RouteOutcome, Response> {
     let alloc = id.map(alloc_id).transpose()?;
     match alloc {
-        Some(alloc) => drop(on_this_node(call, alloc)?),
-        None => this_node(call, call.query.text("node_id"))?,
+        Some(alloc) => on_this_node(call, alloc)?,
+        None => this_node(call)?,
     }
     Ok(ask_client(call, ClientRequest::GarbageCollect { alloc }, Form::Nothing))
 }
 
 pub fn host_stats(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    this_node(call, call.query.text("node_id"))?;
+    this_node(call)?;
     Ok(ask_client(call, ClientRequest::HostStats, Form::Json))
 }
 
 pub fn metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    this_node(call, call.query.text("node_id"))?;
+    this_node(call)?;
     Ok(ask_client(call, ClientRequest::Metadata, Form::Json))
 }
 
 /// `{NodeID, Meta}`; a key whose value is null is unset.
 pub fn set_metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
-    let node = json::text(&body, "NodeID")?.or(call.query.text("node_id"));
-    this_node(call, node)?;
+    this_node(call)?;
     let Some(Value::Object(given)) =
         json::member(&body, "Meta").filter(|m| m.as_object().is_some_and(|m| !m.is_empty()))
     else {
@@ -175,10 +178,32 @@ pub fn set_metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     Ok(ask_client(call, ClientRequest::SetMetadata { changes }, Form::Json))
 }
 
-/// This agent's node is the one that is meant: by its id, or because nobody else is.
-fn this_node(call: &Call<'_>, id: Option<&str>) -> Result<(), Response> {
+/// The node that is named, in the body or in the query.
+fn named_node(call: &Call<'_>) -> Result<Option<String>, Response> {
+    let in_body = match (call.request.method, call.request.body.as_slice()) {
+        (Method::Get | Method::Head, _) | (_, []) => None,
+        (_, body) => json::text(&json::object(body)?, "NodeID")?.map(str::to_string),
+    };
+    let named = in_body.or_else(|| call.query.text("node_id").map(str::to_string));
+    Ok(named.filter(|id| !id.is_empty()))
+}
+
+/// Nobody else's node is named.
+pub fn is_this_node(call: &Call<'_>) -> bool {
     let own = call.ctx.client.map(|client| client.node_id);
-    let Some(id) = id.filter(|id| !id.is_empty()) else {
+    named_node(call).is_ok_and(|id| id.is_none_or(|id| id.parse().is_ok_and(|id| own == Some(id))))
+}
+
+/// This agent's node has the allocation, as it knows itself.
+pub fn holds_alloc(call: &Call<'_>, id: &str) -> bool {
+    let held = call.ctx.client.map_or(&[][..], |client| &client.allocs);
+    id.parse().is_ok_and(|id| held.binary_search(&id).is_ok())
+}
+
+/// This agent's node is the one that is meant: by its id, or because nobody else is.
+fn this_node(call: &Call<'_>) -> Result<(), Response> {
+    let own = call.ctx.client.map(|client| client.node_id);
+    let Some(id) = named_node(call)? else {
         return own.map(drop).ok_or_else(|| bad("No local Node and node_id not provided"));
     };
     let unknown = || Response::text(404, format!("Unknown node \"{id}\""));
@@ -209,8 +234,16 @@ fn position(call: &Call<'_>) -> Result<ReadOffset, Response> {
     }
 }
 
+/// Where no state says it, the node is asked only for what it has.
+fn on_this_node(call: &Call<'_>, id: AllocId) -> Result<(), Response> {
+    match call.ctx.reader {
+        Some(_) => known_on_this_node(call, id).map(drop),
+        None => Ok(()),
+    }
+}
+
 /// The allocation, if it is one of this agent's node.
-pub fn on_this_node(call: &Call<'_>, id: AllocId) -> Result<Allocation, Response> {
+pub fn known_on_this_node(call: &Call<'_>, id: AllocId) -> Result<Allocation, Response> {
     let unknown = || Response::text(404, format!("Unknown allocation \"{id}\""));
     let alloc = call.view()?.alloc(id)?.ok_or_else(unknown)?;
     if call.ctx.client.is_none_or(|client| client.node_id != alloc.node_id) {

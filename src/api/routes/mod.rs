@@ -38,7 +38,7 @@ pub struct Route {
     /// Literal segments and names: what they mean is in `pattern`.
     pub pattern: &'static str,
     pub kind: RouteKind,
-    pub leader: LeaderRule,
+    pub answered_by: AnsweredBy,
     pub namespaces: Namespaces,
     pub handler: Handler,
 }
@@ -78,17 +78,35 @@ pub enum RouteKind {
     Single,
     /// An endless stream of lines.
     EventStream,
+    /// Pieces while there are some, or a session.
+    Stream,
 }
 
-/// Which server may answer (server.md 5.2).
+impl RouteKind {
+    /// It has a length: only then it is forwarded, and told to HEAD.
+    pub fn is_whole(self) -> bool {
+        match self {
+            RouteKind::List | RouteKind::Single => true,
+            RouteKind::EventStream | RouteKind::Stream => false,
+        }
+    }
+}
+
+/// Which agent may answer: of those with a server which one (server.md 5.2), and whether one without (http-api.md 0.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaderRule {
+pub enum AnsweredBy {
     /// The leader, which has applied what came before its term: another server forwards the request to it.
     Leader,
     /// Each that has applied what was acknowledged before the request came; with `stale`, each.
     Read,
-    /// Any agent answers from what it knows.
+    /// Any server answers from what it knows.
     Any,
+    /// Any agent answers from what it knows.
+    Own,
+    /// The agent whose node has the allocation that the path names.
+    OfAlloc,
+    /// The agent of the node that the request names, which is the asked one's own if it names none.
+    OfNode,
 }
 
 /// The namespace of a request that names none.
@@ -134,6 +152,11 @@ pub fn find(path: &str, method: Method) -> Result<MatchedRoute, Response> {
 }
 
 impl MatchedRoute {
+    /// The first of the names.
+    pub fn name(&self) -> &str {
+        self.names.first().map_or("", String::as_str)
+    }
+
     pub fn answer(&self, call: &Call<'_>) -> Result<RouteOutcome, Response> {
         match (self.route.handler, self.names.as_slice()) {
             (Handler::NoObject(handler), _) => handler(call),

@@ -373,7 +373,7 @@ fn client_stats(c: &ClientReport) -> BTreeMap<&'static str, String> {
     [
         ("node_id", c.node_id.to_string()),
         ("known_servers", c.known_servers.join(",")),
-        ("num_allocations", c.allocations.to_string()),
+        ("num_allocations", c.allocs.len().to_string()),
         ("last_heartbeat", since),
         ("heartbeat_ttl", c.heartbeat_ttl.to_string()),
     ]

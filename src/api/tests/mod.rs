@@ -17,6 +17,7 @@ mod scaling;
 mod shapes;
 mod versions;
 mod waits;
+mod without_server;
 mod writes;
 
 use super::agent::{AgentInfo, ClientReport};
@@ -85,7 +86,7 @@ impl World {
         let client = ClientReport {
             node_id: node_id(1),
             known_servers: vec!["127.0.0.1:4647".into()],
-            allocations: 0,
+            allocs: vec![],
             since_heartbeat: None,
             heartbeat_ttl: Span::seconds(10),
             measured: MetricsSnapshot::default(),
@@ -145,7 +146,7 @@ impl World {
     fn step(&self, request: &Request, state: WaitState) -> RouteOutcome {
         let reader = self.region.store.reader();
         let context = RequestContext {
-            reader: &reader,
+            reader: Some(&reader),
             status: &self.status,
             agent: &self.agent,
             zones: |_| None,
@@ -165,6 +166,7 @@ impl World {
             RouteOutcome::Explain(subject, _) => panic!("{target}: {subject:?}"),
             RouteOutcome::Wait(_) => panic!("{target}: a wait"),
             RouteOutcome::Forward(_) => panic!("{target}: is forwarded"),
+            RouteOutcome::ForwardToServer { .. } => panic!("{target}: is forwarded to a server"),
             RouteOutcome::ConfirmRead(_) => panic!("{target}: a read to be confirmed"),
             RouteOutcome::Events(subscription) => panic!("{target}: {subscription:?}"),
             RouteOutcome::Metrics(metrics) => metrics.response(&self.machine),

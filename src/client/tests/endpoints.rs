@@ -217,18 +217,18 @@ fn ended_allocations_are_collected_when_that_is_asked_for() {
     let refused = w.ask(collect(Some(alloc_id(1)))).expect_err("it runs");
     assert!(refused.message.contains("has not ended"), "{refused}");
     assert_eq!(w.ask(collect(None)), Ok(DONE));
-    assert_eq!(w.client().status().allocs, 2, "both run");
+    assert_eq!(w.client().status().allocs.len(), 2, "both run");
     w.stop_alloc(1);
     w.stop_alloc(2);
     w.pass(s(2));
     w.take_trace();
     assert_eq!(w.ask(collect(Some(alloc_id(1)))), Ok(DONE));
     w.pass(s(2));
-    assert_eq!((w.take_trace(), w.client().status().allocs), (vec!["remove dir".to_string()], 1));
+    assert_eq!((w.take_trace(), w.client().status().allocs.len()), (vec!["remove dir".to_string()], 1));
     assert_eq!(w.ask(collect(None)), Ok(DONE));
     w.crash_agent();
     w.pass(s(2));
-    assert_eq!(w.client().status().allocs, 0, "what was promised is done after a crash");
+    assert_eq!(w.client().status().allocs.len(), 0, "what was promised is done after a crash");
 }
 
 #[test]
@@ -342,5 +342,5 @@ fn as_many_ended_allocations_are_kept_as_the_configuration_says() {
     w.pass(s(2));
     (1..=5).for_each(|n| w.stop_alloc(n));
     w.pass(s(5));
-    assert_eq!(w.client().status().allocs, 2);
+    assert_eq!(w.client().status().allocs.len(), 2);
 }

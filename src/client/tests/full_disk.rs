@@ -126,12 +126,16 @@ fn stops_and_removals_continue_on_a_full_disk() {
     w.remove_alloc(1);
     w.pass(s(10));
     assert!(w.trace.contains(&"remove dir".to_string()), "{:#?}", w.trace);
-    assert_eq!(w.client().status().allocs, 0);
+    assert_eq!(w.client().status().allocs.len(), 0);
     set_room(&mut w, true);
     w.server_up = false;
     w.crash_agent();
     w.pass(s(10));
-    assert_eq!((w.client().status().allocs, w.processes.len()), (0, 1), "what is gone is gone for good");
+    assert_eq!(
+        (w.client().status().allocs.len(), w.processes.len()),
+        (0, 1),
+        "what is gone is gone for good"
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod disconnected;
 mod endpoints;
 mod faults;
 pub mod fixtures;
+mod forwarding;
 mod full_disk;
 mod generations;
 mod health;

@@ -140,7 +140,7 @@ fn random_faults_end_with_the_desired_state() {
             assert_eq!(w.told[&a.id].client.as_str(), status, "seed {seed}: {story:?}");
         }
         assert_eq!(
-            w.client().status().allocs,
+            w.client().status().allocs.len(),
             w.assigned.len(),
             "seed {seed}: {story:?} {:#?} {:#?}",
             w.trace,

@@ -17,6 +17,7 @@ use state::client_store::disk::Disk;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
+use wire::http::{ForwardFailure, ForwardedResponse, NodeHttpRequest};
 use wire::keeper::{self, RunReport, RunState};
 use wire::request::Refusal;
 use wire::rpc::{Assignment, NodeReply, NodeRequest, Peer};
@@ -83,6 +84,9 @@ pub struct World {
     pub lose_every: Option<u64>,
     requests: u64,
     pub answers: Vec<Result<Grant, Refusal>>,
+    /// What the node has sent for users of its agent, and what they were told.
+    pub passed_on: Vec<(Peer, u64, NodeHttpRequest)>,
+    pub told_users: Vec<(u64, Result<ForwardedResponse, ForwardFailure>)>,
     pub inbox: VecDeque<Input>,
     pub trace: Vec<String>,
     pub turns: u64,
@@ -126,6 +130,8 @@ impl World {
             lose_every: None,
             requests: 0,
             answers: Vec::new(),
+            passed_on: Vec::new(),
+            told_users: Vec::new(),
             inbox: VecDeque::new(),
             trace: Vec::new(),
             turns: 0,
@@ -282,6 +288,7 @@ impl World {
                 self.inbox.push_back(Input::DirRemoved { alloc, result: Ok(()) });
             }
             Effect::Answer { result, .. } => self.answers.push(result),
+            Effect::Forwarded { token, result } => self.told_users.push((token, result)),
             Effect::ShutdownComplete => self.trace.push("done".into()),
         }
     }
@@ -419,8 +426,12 @@ impl World {
     }
 
     fn serve(&mut self, to: Peer, bytes: &[u8]) {
-        let Ok(Frame { request, body: Body::Request(asked) }) = frame::decode(bytes) else {
-            panic!("no request: {bytes:?}");
+        let (request, asked) = match frame::decode(bytes) {
+            Ok(Frame { request, body: Body::Request(asked) }) => (request, asked),
+            Ok(Frame { request, body: Body::HttpRequest(asked) }) => {
+                return self.passed_on.push((to, request, asked));
+            }
+            _ => panic!("no request: {bytes:?}"),
         };
         self.requests += 1;
         self.asked.insert(to);

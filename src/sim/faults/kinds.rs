@@ -101,6 +101,8 @@ kinds! {
     StartFailedForGood = "start failed for good",
     RegisterStorm = "register storm",
     AskedOverHttp = "asked over HTTP",
+    AskedThroughANode = "asked through a node",
+    UnknownThroughANode = "unknown through a node",
     BlockingQueryWoken = "blocking query woken",
     EventStreamOpened = "event stream opened",
     EventLineRead = "event line read",

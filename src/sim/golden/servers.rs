@@ -1,4 +1,4 @@
-//! Golden samples of what servers say to each other.
+//! Golden samples of what servers say to each other, and of what they answer for nodes' users.
 
 use super::Samples;
 use model::claims::Claim;
@@ -7,21 +7,14 @@ use model::job::JobType;
 use model::plan::{Decision, GroupChanges, Plan};
 use model::resources::{Amount, Holding};
 use state::samples::{AT, alloc, eval, eval_id, info, node_id, place};
-use wire::http::{ForwardedResponse, Method, Request};
+use wire::http::{ForwardedResponse, Method, NodeHttpReply, NodeHttpRequest, Request};
 use wire::request::{Refusal, RefusalKind};
 use wire::rpc::{NodeReply, NodeRequest};
 use wire::server_rpc::{InFlightPlan, RemoteDecision, RemoteTask, ServerReply, ServerRequest, TakenOnNode};
 
 pub fn servers(s: &mut Samples) {
     let node: NodeId = node_id(1);
-    let request = Request {
-        method: Method::Put,
-        path: "/v1/jobs".into(),
-        query: "pretty".into(),
-        body: b"{}".to_vec(),
-        websocket: false,
-    };
-    s.add("http", &ServerRequest::Http(Box::new(request)));
+    s.add("http", &ServerRequest::Http(Box::new(request())));
     let request = NodeRequest::Heartbeat { node, secret: info(1).secret };
     s.add("node", &ServerRequest::Node { node, request });
     s.add("dequeue", &ServerRequest::Dequeue { free: 3, enabled: vec![JobType::Service, JobType::Sysbatch] });
@@ -42,9 +35,31 @@ pub fn servers(s: &mut Samples) {
     let (attempt, snapshot_index, min_index, at, seed) = (1, 9, 9, AT, 300);
     let task = RemoteTask { eval, token, attempt, snapshot_index, min_index, at, seed, in_flight };
     s.add("deliver", &ServerReply::Deliver { tasks: vec![task] });
-    let headers = vec![("X-Nomad-Index".to_string(), "7".to_string())];
-    s.add("http", &ServerReply::Http(ForwardedResponse { status: 200, headers, body: b"[]".to_vec() }));
+    s.add("http", &ServerReply::Http(response()));
     s.add("not leader", &ServerReply::NotLeader);
     s.add("refused", &ServerReply::Refused(Refusal::new(RefusalKind::Busy, "no")));
     s.add("node", &ServerReply::Node { node, reply: NodeReply::Reported { index: 9 } });
+}
+
+pub fn for_nodes(s: &mut Samples) {
+    let (node, secret) = (node_id(1), info(1).secret);
+    s.add("write", &NodeHttpRequest { node, secret, request: request() });
+    s.add("answered", &NodeHttpReply::Answered(response()));
+    s.add("not done", &NodeHttpReply::NotDone);
+    s.add("refused", &NodeHttpReply::Refused(Refusal::new(RefusalKind::Busy, "no")));
+}
+
+fn request() -> Request {
+    Request {
+        method: Method::Put,
+        path: "/v1/jobs".into(),
+        query: "pretty".into(),
+        body: b"{}".to_vec(),
+        websocket: false,
+    }
+}
+
+fn response() -> ForwardedResponse {
+    let headers = vec![("X-Nomad-Index".to_string(), "7".to_string())];
+    ForwardedResponse { status: 200, headers, body: b"[]".to_vec() }
 }

@@ -4,7 +4,7 @@
 //! it runs.
 
 use crate::response::Response;
-use crate::routes::client::{alloc_id, bad, on_this_node, session};
+use crate::routes::client::{alloc_id, bad, known_on_this_node, session};
 use crate::routes::job;
 use crate::shape::action::ActionShape;
 use crate::watch::WatchKey;
@@ -31,7 +31,7 @@ pub fn run(call: &Call<'_>, job: &str) -> Result<RouteOutcome, Response> {
     let action = given(call, "action").ok_or_else(|| bad("action name is required"))?;
     let id = alloc_id(q.text("allocID").unwrap_or_default())?;
     let tty = q.flag("tty", false)?;
-    let alloc = on_this_node(call, id)?;
+    let alloc = known_on_this_node(call, id)?;
     belongs(call, job, &alloc)?;
     let spec = call.view()?.job_spec(&alloc.job, alloc.job_create_index, alloc.job_version)?;
     let group = spec.as_ref().and_then(|spec| spec.group(&alloc.group));

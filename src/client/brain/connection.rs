@@ -1,0 +1,56 @@
+//! What comes over the connection to a server, and what users of this agent send over it.
+//!
+//! Refuses to know: what servers say, and what users want.
+
+use super::Client;
+use crate::effects::PendingEffects;
+use crate::forwarding::Caller;
+use model::time::{Mono, Now};
+use state::client_store::WriteBatch;
+use wire::frame::{self, Body, Frame};
+use wire::http::{NodeHttpRequest, Request};
+use wire::rpc::Peer;
+
+impl Client {
+    /// What is no answer is dropped.
+    pub(super) fn frame(
+        &mut self,
+        now: Now,
+        from: Peer,
+        bytes: &[u8],
+        effects: &mut PendingEffects,
+        writes: &mut WriteBatch,
+    ) {
+        match frame::decode(bytes) {
+            Ok(Frame { request, body: Body::Reply(reply) }) => {
+                let server_updates =
+                    self.servers.receive(from, request, reply, now.mono, &self.config, &mut self.random);
+                self.apply_server_updates(now, server_updates, writes);
+            }
+            Ok(Frame { request, body: Body::HttpReply(reply) }) => {
+                self.user_requests.answered(from, request, reply, effects);
+            }
+            _ => {}
+        }
+    }
+
+    /// A node that servers do not know yet has nobody to ask.
+    pub(super) fn forward(
+        &mut self,
+        caller: Caller,
+        request: Request,
+        now: Mono,
+        effects: &mut PendingEffects,
+    ) {
+        let asked = NodeHttpRequest { node: self.config.node, secret: self.config.secret, request };
+        let to = self.servers.known().current().filter(|_| self.servers.registered());
+        let number = self.servers.take_number();
+        self.user_requests.forward(caller, asked, to, number, now, effects);
+    }
+
+    /// Users are told at once. The node's own requests are asked again when they are overdue, or of another server.
+    pub(super) fn link_down(&mut self, server: u64, effects: &mut PendingEffects) {
+        self.user_requests.link_down(server, effects);
+        self.servers.link_down(server);
+    }
+}
