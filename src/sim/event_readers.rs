@@ -224,7 +224,9 @@ impl World {
         let query = format!("topic={}&index={}", topic.query(), last + 1);
         let path = "/v1/event/stream".into();
         let request = Request { method: Method::Get, path, query, body: vec![], websocket: false };
-        let RouteOutcome::Events(subscription) = self.route(Machine::Server(at), &request, WaitState::default())? else {
+        let RouteOutcome::Events(subscription) =
+            self.route(Machine::Server(at), &request, WaitState::default())?
+        else {
             return None;
         };
         let host = &self.regions[at];

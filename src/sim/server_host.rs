@@ -5,6 +5,7 @@ use super::disk::SimDisk;
 use super::event_readers::ServerEvents;
 use super::faults::Kind;
 use super::garbage::RULES;
+use super::http_calls::refused_by_full_inbox;
 use super::place::{Daemon, Machine, ServerAt};
 use super::trace::fnv;
 use super::world::{Event, World};
@@ -26,8 +27,6 @@ use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use wire::http::ForwardFailure;
-use wire::request::{Refusal, RefusalKind};
 
 /// A store that does not open so often in a row is lost.
 pub const MAX_FAILED_OPENS: u32 = 4;
@@ -311,7 +310,7 @@ impl World {
         if self.regions[at].is_up() {
             let host = &mut self.regions[at];
             if let Err(input) = host.inbox.push(input) {
-                host.refused.extend(refusal(input));
+                host.refused.extend(refused_by_full_inbox(input));
             }
             self.wake_server(at, Span(10_000));
         }
@@ -485,18 +484,5 @@ impl World {
             }
         }
         Ok(())
-    }
-}
-
-/// What a user is told whose request finds the inbox full; whatever else does is lost, as in an agent.
-fn refusal(input: Input) -> Option<Effect> {
-    let busy = || Refusal::new(RefusalKind::Busy, "too many requests wait for the server");
-    match input {
-        Input::Request { token, .. } => Some(Effect::Reply { token, result: Err(busy()) }),
-        Input::Read { token } => Some(Effect::ReadConfirmed { token, confirmed: false }),
-        Input::Forward { token, .. } => {
-            Some(Effect::Forwarded { token, result: Err(ForwardFailure::Refused(busy())) })
-        }
-        _ => None,
     }
 }
