@@ -9,7 +9,6 @@ use super::world::World;
 use model::id::{AllocId, RunId};
 use model::job::JobSpec;
 use model::task::ExitStatus;
-use model::time::Span;
 use server::Server;
 use wire::keeper::{Event, RunState};
 
@@ -28,16 +27,13 @@ fn told(event: &Event) -> Vec<(RunId, ExitStatus)> {
     }
 }
 
-/// By so much an answer may come after the node has given it up.
-const LATE_REPLY: Span = Span::seconds(20);
-
 impl World {
     /// A node that no server answers ends what its group's policy does not want to run alone for so long.
     pub(super) fn may_give_up(&self, n: NodeAt, alloc: AllocId) -> bool {
         let tracked = &self.regions[n.region].tracked;
         let Some(alloc) = tracked.allocs.get(&alloc) else { return false };
         let Some(job) = tracked.jobs.get(&alloc.job) else { return false };
-        let alone = self.now.since(self.regions[n].heard_at) + LATE_REPLY;
+        let alone = self.regions[n].contact.silence(self.now);
         let gives_up = |spec: &JobSpec| {
             let policy = spec.group(&alloc.group).and_then(|g| g.disconnect);
             policy.and_then(|d| d.stop_on_client_after).is_some_and(|after| alone >= after)

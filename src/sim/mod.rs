@@ -19,6 +19,7 @@ mod checks;
 mod clients;
 mod clock;
 mod consistency;
+mod contact;
 pub mod disk;
 mod dispatchers;
 mod elections;

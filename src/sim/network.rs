@@ -222,7 +222,9 @@ impl World {
         match to {
             Machine::Server(at) => self.server_input(at, server::effects::Input::Frame { from, bytes }),
             Machine::Node(n) => {
-                self.note_heartbeat_reply(n, &bytes);
+                if self.regions[n].client.is_some() {
+                    self.regions[n].contact.received(from, &bytes, self.now);
+                }
                 self.node_input(n, client::effects::Input::Frame { from, bytes });
             }
         }

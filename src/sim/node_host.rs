@@ -2,6 +2,7 @@
 //! separately, and each leaves behind what such a death leaves behind in life.
 
 use super::clock::Clock;
+use super::contact::Contact;
 use super::disk::{SimDisk, SimFile};
 use super::exec_sessions::Session;
 use super::faults::Kind;
@@ -29,8 +30,6 @@ use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Span, Wall};
 use state::client_store::{ClientStore, ClientStoreOpenError};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::frame::{self, Body};
-use wire::rpc::NodeReply;
 
 /// So little that the store's log begins anew all the time.
 const SEGMENT_BYTES: u64 = 48 << 10;
@@ -80,8 +79,8 @@ pub struct NodeHost {
     pub traits: NodeTraits,
     /// How many of the region's servers its configuration names; `None`: all.
     pub names_servers: Option<usize>,
-    /// When a server answered a heartbeat last.
-    pub heard_at: Mono,
+    /// With its servers.
+    pub contact: Contact,
     /// How each run that came to an end did end.
     pub ends: BTreeMap<RunId, End>,
     /// Runs whose process was let go at some time.
@@ -150,7 +149,7 @@ impl NodeHost {
             clock: Clock::right(),
             traits: NodeTraits::plain(),
             names_servers: None,
-            heard_at: Mono::default(),
+            contact: Contact::default(),
             ends: BTreeMap::new(),
             executed: BTreeSet::new(),
             doubtful: BTreeSet::new(),
@@ -286,6 +285,7 @@ impl World {
         host.disk.detach();
         let was_up = host.client.take().is_some();
         host.inbox.clear();
+        host.contact.agent_ended();
         self.leave_sessions(n);
         if was_up {
             self.close_links(Machine::Node(n));
@@ -296,15 +296,6 @@ impl World {
             let life = host.keeper_life;
             let gone = Box::new(keeper::Input::Gone { client: connection });
             self.after(Span(50_000), Event::ToKeeper { node: n, life, input: gone });
-        }
-    }
-
-    /// `stop_on_client_after` counts from here.
-    pub fn note_heartbeat_reply(&mut self, n: NodeAt, frame: &[u8]) {
-        let reply =
-            frame::decode(frame).is_ok_and(|f| matches!(f.body, Body::Reply(NodeReply::Alive { .. })));
-        if reply && self.regions[n].client.is_some() {
-            self.regions[n].heard_at = self.now;
         }
     }
 
@@ -393,6 +384,7 @@ impl World {
         match effect {
             Effect::Send { to, bytes } => {
                 self.check_report(n, &bytes)?;
+                self.regions[n].contact.sent(to, &bytes, self.now);
                 if let Some(to) = self.regions.machine(to) {
                     self.send(Machine::Node(n), to, bytes);
                 }
