@@ -36,9 +36,14 @@ pub struct Ledger {
 impl Ledger {
     pub fn asked(&mut self, token: u64, job: JobKey, written: WrittenJob) {
         if let WrittenJob::Spec(spec) = &written {
-            self.ever.entry(job.clone()).or_default().push(JobSpec::clone(spec));
+            self.wanted(&job, JobSpec::clone(spec));
         }
         self.open.insert(token, (job, written));
+    }
+
+    /// A rollback may bring it.
+    pub fn wanted(&mut self, job: &JobKey, spec: JobSpec) {
+        self.ever.entry(job.clone()).or_default().push(spec);
     }
 
     pub fn asked_aside(&mut self, token: u64) {

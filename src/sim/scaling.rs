@@ -82,7 +82,15 @@ impl World {
         });
         let token = self.workload.token();
         match count {
-            Some(count) => self.ledger.asked(token, job.clone(), scaled(&known, count)),
+            Some(count) => {
+                let spec = scaled(&known, count);
+                if spec.stop {
+                    // a rollback to this version starts it
+                    self.ledger.wanted(&job, JobSpec { stop: false, ..spec.clone() });
+                }
+                let left = if spec.stop { WrittenJob::Stopped } else { WrittenJob::Spec(Box::new(spec)) };
+                self.ledger.asked(token, job.clone(), left);
+            }
             None => self.ledger.asked_aside(token),
         }
         self.note(|_| format!("user    {token} scales {} to {count:?}", job.id));
@@ -137,11 +145,32 @@ impl World {
     }
 }
 
-fn scaled(known: &Job, count: i64) -> WrittenJob {
+fn scaled(known: &Job, count: i64) -> JobSpec {
     let mut spec = known.spec.clone();
-    if spec.stop {
-        return WrittenJob::Stopped;
-    }
     spec.groups.iter_mut().take(1).for_each(|g| g.count = count);
-    WrittenJob::Spec(Box::new(spec))
+    spec
+}
+
+#[test]
+fn a_rollback_may_bring_what_was_scaled_while_stopped() {
+    use model::time::Mono;
+    use std::sync::Arc;
+    let mut world = World::new(1, 1, 1, false);
+    world.faults.heal();
+    world.start_all().expect("fresh disks open");
+    world.run_until(Mono(1).after(Span::seconds(30))).expect("no fault, no failure");
+    world.register_quietly("job-0", 3);
+    world.run_until(Mono(1).after(Span::seconds(60))).expect("no fault, no failure");
+    let job = JobKey::new("default", "job-0");
+    let known = world.regions[HOME_REGION].tracked.jobs.get_mut(&job).expect("it is registered");
+    let known = Arc::make_mut(known);
+    let (running, count) = (known.spec.clone(), 1);
+    known.spec.stop = true;
+    world.ask_to_scale(ServerAt { region: HOME_REGION, server: 0 }, job.clone(), Some(count));
+    let mut brought = running;
+    assert!(world.ledger.was_ever_wanted(&job, &brought), "it was registered");
+    brought.groups[0].count = count;
+    assert!(world.ledger.was_ever_wanted(&job, &brought));
+    brought.groups[0].count = 2;
+    assert!(!world.ledger.was_ever_wanted(&job, &brought), "nobody has said so");
 }
