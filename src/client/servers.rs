@@ -419,7 +419,7 @@ impl Servers {
         effects.push(Effect::Send { to: Peer::Server(to), bytes });
     }
 
-    /// Of no other frame of this node. Where they begin is random, so that an answer to an earlier run is not taken for one to this.
+    /// What no other frame of this node has. Where they begin is random, so that an answer to an earlier run is not taken for one to this.
     pub fn take_number(&mut self) -> u64 {
         let number = self.next_request;
         self.next_request = number.wrapping_add(1);

@@ -200,7 +200,7 @@ impl World {
     }
 
     /// `end` finds that out.
-    pub fn connection_closed(&mut self, end: Machine, server: ServerAt, node: NodeAt) {
+    pub fn connection_closed(&mut self, end: Machine, server: ServerAt, node: NodeAt) -> Result<(), String> {
         match end {
             Machine::Server(at) => {
                 let node = self.regions[node].id();
@@ -211,6 +211,7 @@ impl World {
                 self.node_input(n, client::effects::Input::LinkDown { server });
             }
         }
+        Ok(())
     }
 
     pub fn frame_arrives(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) -> Result<(), String> {

@@ -350,10 +350,7 @@ impl World {
             }
             Event::LinkUp { server, peer } => self.link_changes(server, Input::LinkUp { peer }),
             Event::LinkDown { server, peer } => self.link_changes(server, Input::LinkDown { peer }),
-            Event::ConnectionClosed { end, server, node } => {
-                self.connection_closed(end, server, node);
-                Ok(())
-            }
+            Event::ConnectionClosed { end, server, node } => self.connection_closed(end, server, node),
             Event::ClientAsks => self.client_asks(),
             Event::ExecBesideTasks => self.exec_beside_tasks(),
             Event::Session { node, connection, what } => self.session_happens(node, connection, what),

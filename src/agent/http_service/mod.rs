@@ -113,7 +113,7 @@ const MAX_STATS_REQUESTS: usize = 64;
 /// Who asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// Of this agent, or of one without a server.
+    /// A user of this agent, or of one without a server.
     User,
     /// Another server, for its user.
     Server,
