@@ -120,6 +120,17 @@ fn what_was_under_way_on_a_lost_connection_is_unknown() {
     assert_eq!(w.told_users.last(), Some(&(2, Ok(response()))));
 }
 
+/// There is no other server to turn to.
+#[test]
+fn a_lost_connection_to_the_only_server_leaves_nobody_waiting() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(2));
+    ask(&mut w, 1);
+    w.inbox.push_back(Input::LinkDown { server: 1 });
+    w.settle();
+    assert_eq!(w.told_users, [(1, Err(ForwardFailure::Unknown))]);
+}
+
 /// The node's own requests have no answer any more, so that it turns to another server.
 #[test]
 fn a_node_that_turns_away_leaves_nobody_waiting() {
