@@ -1,12 +1,14 @@
 //! What has come for a server's brain and waits for a turn, in lanes: no flood of requests keeps raft from being heard, and none
 //! of raft's keeps users waiting. Each lane is bounded in what waits and in what a turn takes of it; what finds its lane full goes
-//! back to whoever brought it.
+//! back to whoever brought it, who tells the user that waits for it ([`refusal`]).
 //!
 //! Refuses to know threads: the agent shares an inbox between them, the simulator has it as it is.
 
-use super::effects::Input;
+use super::effects::{Effect, Input};
 use std::collections::VecDeque;
-use wire::frame::{self, TrafficClass};
+use wire::frame::{self, Body, Frame, TrafficClass};
+use wire::http::{ForwardFailure, NodeHttpReply};
+use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub enum Lane {
     Own,
     /// All else that comes from other servers and from nodes. What is lost, they ask again.
     Links,
-    /// Requests of users, this server's and those that nodes pass on: they are refused, or get no answer, when there are too many.
+    /// Requests of users, this server's and those that nodes pass on: they are refused when there are too many.
     Users,
 }
 
@@ -154,11 +156,33 @@ impl<T: Mail> Inbox<T> {
     }
 }
 
+/// What the user is told whose request found its lane full. `None`: no user waits for it, or nobody can be told which one.
+pub fn refusal(input: &Input) -> Option<Effect> {
+    let busy = || {
+        let why = "too many requests wait for the server: try again in a second";
+        Refusal::new(RefusalKind::Busy, why)
+    };
+    match input {
+        Input::Request { token, .. } => Some(Effect::Reply { token: *token, result: Err(busy()) }),
+        Input::Read { token } => Some(Effect::ReadConfirmed { token: *token, confirmed: false }),
+        Input::Forward { token, .. } => {
+            Some(Effect::Forwarded { token: *token, result: Err(ForwardFailure::Refused(busy())) })
+        }
+        Input::Frame { from: from @ Peer::Node(_), bytes } if input.lane() == Lane::Users => {
+            let request = frame::request_number(bytes)?;
+            let reply = Frame { request, body: Body::HttpReply(NodeHttpReply::Refused(busy())) };
+            Some(Effect::Send { to: *from, bytes: frame::encode(&reply) })
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use model::id::NodeId;
-    use wire::frame::{Body, Frame};
+    use state::samples::{info, node_id};
+    use wire::http::{Method, NodeHttpRequest, Request};
     use wire::server_rpc::{ServerReply, ServerRequest};
 
     fn from_server(body: Body) -> Input {
@@ -172,6 +196,14 @@ mod tests {
 
     fn from_node(bytes: usize) -> Input {
         Input::Frame { from: Peer::Node(NodeId::default()), bytes: vec![0; bytes] }
+    }
+
+    fn for_a_user() -> Input {
+        let (path, query) = ("/v1/jobs".into(), String::new());
+        let request = Request { method: Method::Get, path, query, body: vec![], websocket: false };
+        let asked = NodeHttpRequest { node: node_id(1), secret: info(1).secret, request };
+        let bytes = frame::encode(&Frame { request: 7, body: Body::HttpRequest(asked) });
+        Input::Frame { from: Peer::Node(node_id(1)), bytes }
     }
 
     fn lanes(taken: &[Input]) -> Vec<(Lane, usize)> {
@@ -194,6 +226,30 @@ mod tests {
         }
         assert_eq!(Input::Served { serving: 1, response: None }.lane(), Lane::Own);
         assert_eq!(Input::Read { token: 1 }.lane(), Lane::Users);
+        assert_eq!(for_a_user().lane(), Lane::Users, "a node's heartbeats do not wait behind it");
+        assert_eq!(from_node(10).lane(), Lane::Links);
+    }
+
+    #[test]
+    fn a_user_whose_request_finds_no_room_is_told() {
+        let mut inbox = Inbox::default();
+        while inbox.push(Input::Read { token: 1 }).is_ok() {}
+        let full = inbox.push(for_a_user()).expect_err("the users' lane is full");
+        let Some(Effect::Send { to, bytes }) = refusal(&full) else { panic!("{full:?}") };
+        assert_eq!(to, Peer::Node(node_id(1)));
+        let Ok(Frame { request: 7, body: Body::HttpReply(NodeHttpReply::Refused(why)) }) = frame::decode(&bytes)
+        else {
+            panic!("{bytes:?}")
+        };
+        assert_eq!(why.kind, RefusalKind::Busy);
+        let told = refusal(&Input::Read { token: 3 });
+        assert!(matches!(told, Some(Effect::ReadConfirmed { token: 3, confirmed: false })), "{told:?}");
+        for input in [raft(1), from_node(10), Input::LinkDown { peer: 2 }] {
+            assert!(refusal(&input).is_none(), "no user waits for {input:?}");
+        }
+        let Input::Frame { from, mut bytes } = for_a_user() else { panic!("a frame") };
+        bytes.truncate(5);
+        assert!(refusal(&Input::Frame { from, bytes }).is_none(), "it says no number");
     }
 
     #[test]

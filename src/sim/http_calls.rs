@@ -10,10 +10,10 @@ use super::world::{Event, World};
 use api::response::Response;
 use api::{RouteOutcome, Wait, WaitState, WriteResponder};
 use model::time::Span;
-use server::effects::{Effect, Input};
+use server::effects::Input;
 use std::collections::BTreeMap;
 use wire::http::{ForwardFailure, ForwardedResponse, Request};
-use wire::request::{Refusal, RefusalKind, WriteReply};
+use wire::request::{Refusal, WriteReply};
 
 /// Their numbers are apart from those of others' questions.
 const FIRST_CALL: u64 = 1 << 42;
@@ -225,18 +225,5 @@ impl World {
             lost.push(*id);
         }
         lost.into_iter().for_each(|id| self.at(self.now, Event::Call { id }));
-    }
-}
-
-/// What a user is told whose request finds the inbox full; whatever else does is lost, as in an agent.
-pub fn refused_by_full_inbox(input: Input) -> Option<Effect> {
-    let busy = || Refusal::new(RefusalKind::Busy, "too many requests wait for the server");
-    match input {
-        Input::Request { token, .. } => Some(Effect::Reply { token, result: Err(busy()) }),
-        Input::Read { token } => Some(Effect::ReadConfirmed { token, confirmed: false }),
-        Input::Forward { token, .. } => {
-            Some(Effect::Forwarded { token, result: Err(ForwardFailure::Refused(busy())) })
-        }
-        _ => None,
     }
 }

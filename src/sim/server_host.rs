@@ -5,7 +5,6 @@ use super::disk::SimDisk;
 use super::event_readers::ServerEvents;
 use super::faults::Kind;
 use super::garbage::RULES;
-use super::http_calls::refused_by_full_inbox;
 use super::place::{Daemon, Machine, ServerAt};
 use super::trace::fnv;
 use super::world::{Event, World};
@@ -19,7 +18,7 @@ use model::random::Stream;
 use model::time::{Mono, Span};
 use server::effects::{Effect, Input};
 use server::heartbeat::HeartbeatRules;
-use server::inbox::Inbox;
+use server::inbox::{self, Inbox};
 use server::reservations::Reservations;
 use server::{Config, PreparedTurn, Server, Turn};
 use state::check;
@@ -310,7 +309,7 @@ impl World {
         if self.regions[at].is_up() {
             let host = &mut self.regions[at];
             if let Err(input) = host.inbox.push(input) {
-                host.refused.extend(refused_by_full_inbox(input));
+                host.refused.extend(inbox::refusal(&input));
             }
             self.wake_server(at, Span(10_000));
         }

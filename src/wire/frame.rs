@@ -112,6 +112,13 @@ pub fn traffic_class_of_node(bytes: &[u8]) -> TrafficClass {
     }
 }
 
+/// The number of the request that a frame between a node and a server is or answers, without decoding the rest. `None`: it has no
+/// whole header.
+pub fn request_number(bytes: &[u8]) -> Option<u64> {
+    let (&[_, _, _, number @ ..], _) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    Some(u64::from_le_bytes(number))
+}
+
 pub fn encode(frame: &Frame) -> Vec<u8> {
     let (kind, body) = match &frame.body {
         Body::Request(r) => (0u8, record::encode(r)),

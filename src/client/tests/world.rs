@@ -227,7 +227,7 @@ impl World {
         let client = self.client.as_mut().expect("the agent runs");
         let effects = client.turn(now, inputs).expect("the disk is sound");
         for effect in effects {
-            self.obey(effect);
+            self.execute_effect(effect);
         }
     }
 
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    fn obey(&mut self, effect: Effect) {
+    fn execute_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send { to, bytes } => self.serve(to, &bytes),
             Effect::Keeper(command) if self.keeper_up => self.keep(command),

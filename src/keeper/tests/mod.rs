@@ -359,14 +359,14 @@ fn after_a_reboot_every_run_has_an_unknown_exit() {
 #[test]
 fn a_journal_cut_anywhere_starts_no_reported_run_twice() {
     let mut w = World::new();
-    let mut told_at = vec![];
+    let mut journaled = vec![];
     for n in 1..=5 {
         let run = w.running(n);
-        told_at.push((run, w.journal.len()));
+        journaled.push((run, w.journal.len()));
     }
     for cut in 0..=w.journal.len() {
         let (mut next, _) = World::from(BOOT, w.journal[..cut].to_vec());
-        for (run, _) in told_at.iter().filter(|(_, at)| *at <= cut) {
+        for (run, _) in journaled.iter().filter(|(_, at)| *at <= cut) {
             next.turn(vec![start(*run)]);
             assert!(next.did.is_empty(), "cut at {cut}");
         }
