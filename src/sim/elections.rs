@@ -6,7 +6,7 @@
 #![cfg(test)]
 
 use super::faults::ServerFault;
-use super::place::ServerAt;
+use super::place::{Machine, ServerAt};
 use super::users::HOME_REGION;
 use super::world::{Event, World};
 use model::time::{Mono, Span};
@@ -98,6 +98,46 @@ fn a_dead_leader_has_a_successor_in_two_timeouts() {
         }
         settle(&mut world);
     }
+}
+
+/// What users of the other servers ask meanwhile is acknowledged, and not only is somebody elected.
+#[test]
+fn a_paused_leader_holds_writes_up_for_two_timeouts_at_most() {
+    let (mut longest, mut pauses) = (Span::ZERO, 0);
+    for seed in 1..=12 {
+        let mut world = region_of(if seed % 3 == 0 { 5 } else { 3 }, seed);
+        for _ in 0..10 {
+            let (leader, _) = await_leader(&mut world);
+            run_for(&mut world, Span::seconds(3) + Span::millis(37 * pauses));
+            let took = acknowledged_without(&mut world, leader);
+            assert!(took <= TWO_ELECTION_TIMEOUTS, "seed {seed}: {took:?}");
+            longest = longest.max(took);
+            pauses += 1;
+            run_for(&mut world, Span::seconds(12));
+        }
+        settle(&mut world);
+    }
+    println!("{pauses} pauses of leaders: a write was acknowledged after {longest} at the latest");
+}
+
+/// The leader is paused: how long it takes until another server acknowledges a write that it was asked for after that.
+fn acknowledged_without(world: &mut World, leader: ServerAt) -> Span {
+    const IN_FLIGHT: Span = Span::millis(200);
+    let (begun, others) = (world.now, world.regions.servers().into_iter().filter(|at| *at != leader));
+    let others: Vec<ServerAt> = others.collect();
+    world.regions[leader].paused_until = begun.after(Span::seconds(10));
+    // what the leader has answered arrives
+    run_for(world, IN_FLIGHT);
+    let before = world.clients.acknowledged;
+    for n in 0.. {
+        if world.clients.acknowledged > before || n > 200 {
+            break;
+        }
+        let asked = others[n % others.len()];
+        world.client_writes(Machine::Server(asked), format!("paused-{}", n % 4));
+        run_for(world, Span::millis(50));
+    }
+    world.now.since(begun)
 }
 
 /// More comes from nodes than a leader can take, which has a turn every 95 ms alone: raft's messages pass by all of it.
