@@ -12,7 +12,7 @@ use ::io::http::Published;
 use ::io::keeper_connection::KeeperNotice;
 use api::agent::ClientReport;
 use async_channel::{Receiver, Sender, TrySendError};
-use client::effects::Grant;
+use client::effects::RequestOutcome;
 use client::effects::{Effect, Input};
 use client::{Client, ClientStatusReport};
 use model::id::NodeId;
@@ -49,7 +49,7 @@ pub struct ClientLoop {
     backlog: VecDeque<KeeperCommand>,
     reported: Option<ClientStatusReport>,
     /// Who waits for answers, by token.
-    asking: BTreeMap<u64, Sender<Result<Grant, Refusal>>>,
+    asking: BTreeMap<u64, Sender<Result<RequestOutcome, Refusal>>>,
     next_token: u64,
 }
 
@@ -70,11 +70,11 @@ impl ClientLoop {
     /// Runs until the brain says that it is done.
     pub fn run(mut self, mail: &Receiver<ClientMessage>) -> Result<(), String> {
         loop {
-            let letters =
+            let messages =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
-            let mut inputs = Vec::with_capacity(letters.len() + 1);
+            let mut inputs = Vec::with_capacity(messages.len() + 1);
             inputs.extend(self.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
-            for letter in letters {
+            for letter in messages {
                 match letter {
                     ClientMessage::Input(input) => inputs.push(input),
                     ClientMessage::Keeper(notice) => self.notice(notice, &mut inputs),

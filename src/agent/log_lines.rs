@@ -73,7 +73,7 @@ impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         // writing into a string cannot fail; a value whose own formatting fails is left out
         match field.name() {
-            MESSAGE => write!(Harmless(&mut self.line), "{value:?}").unwrap_or_default(),
+            MESSAGE => write!(Escaped(&mut self.line), "{value:?}").unwrap_or_default(),
             _ => self.record_str(field, &format!("{value:?}")),
         }
     }
@@ -81,12 +81,12 @@ impl Visit for Text {
     /// In quotes, unless it is one word or has them already.
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == MESSAGE {
-            return write!(Harmless(&mut self.line), "{value}").unwrap_or_default();
+            return write!(Escaped(&mut self.line), "{value}").unwrap_or_default();
         }
         let strange = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '=');
         let quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
         let plain = quoted || (!value.is_empty() && !value.contains(strange));
-        let (name, mut fields) = (name_of(field), Harmless(&mut self.fields));
+        let (name, mut fields) = (name_of(field), Escaped(&mut self.fields));
         let written =
             if plain { write!(fields, " {name}={value}") } else { write!(fields, " {name}={value:?}") };
         written.expect("a string takes all");
@@ -99,9 +99,9 @@ fn name_of(field: &Field) -> &'static str {
 }
 
 /// What a terminal would obey is shown instead.
-struct Harmless<'a>(&'a mut String);
+struct Escaped<'a>(&'a mut String);
 
-impl Write for Harmless<'_> {
+impl Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for c in text.chars() {
             match c {

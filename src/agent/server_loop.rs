@@ -9,7 +9,7 @@ use super::http_service::HttpService;
 use super::http_service::server_call::{ForwardResult, ReplySender, ServerCall, WriteResult};
 use super::inbox;
 use super::messages::ClientMessage;
-use super::server_mail::{ForTurn, ServerMail, ServerMailbox, ServerMessage};
+use super::server_mail::{ServerMail, ServerMailbox, ServerMessage, TurnInput};
 use super::workers::SharedReservations;
 use ::io::disk::{self, Disk};
 use ::io::{clock, entropy, host_stats, keys};
@@ -100,7 +100,7 @@ impl ServerLoop {
     /// Runs until told to stop, or until the storage fails.
     pub fn run(mut self, mail: &ServerMailbox) -> Result<(), AgentFailure> {
         loop {
-            let ForTurn { messages, stop } = mail.collect(self.deadline());
+            let TurnInput { messages, stop } = mail.collect(self.deadline());
             let mut inputs = Vec::with_capacity(messages.len() + 1);
             inputs.extend(self.opened.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
             inputs.append(&mut self.next);

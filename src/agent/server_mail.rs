@@ -98,7 +98,7 @@ fn wake(shared: MutexGuard<'_, Shared>) {
 }
 
 /// What a turn is given.
-pub struct ForTurn {
+pub struct TurnInput {
     pub messages: Vec<ServerMessage>,
     /// This is to be the last turn.
     pub stop: bool,
@@ -113,14 +113,14 @@ impl ServerMailbox {
     }
 
     /// Waits until something is there or the deadline has come, and takes what a turn takes.
-    pub fn collect(&self, deadline: Option<Mono>) -> ForTurn {
+    pub fn collect(&self, deadline: Option<Mono>) -> TurnInput {
         self.0.lock().reader = Some(thread::current());
         loop {
             let mut shared = self.0.lock();
             let is_due = deadline.is_some_and(|at| at <= clock::mono());
             if !shared.inbox.is_empty() || shared.is_stopping || is_due {
                 let messages = shared.inbox.take_turn();
-                return ForTurn { messages, stop: shared.is_stopping && shared.inbox.is_empty() };
+                return TurnInput { messages, stop: shared.is_stopping && shared.inbox.is_empty() };
             }
             drop(shared);
             inbox::park(deadline);
@@ -148,7 +148,7 @@ mod tests {
         ServerMessage::Input(Input::Read { token })
     }
 
-    fn tokens(of: ForTurn) -> Vec<u64> {
+    fn tokens(of: TurnInput) -> Vec<u64> {
         let token = |message| match message {
             ServerMessage::Input(Input::Read { token }) => token,
             _ => panic!("a read"),

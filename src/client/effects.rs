@@ -74,7 +74,7 @@ pub enum Effect {
     },
     Answer {
         token: u64,
-        result: Result<Grant, Refusal>,
+        result: Result<RequestOutcome, Refusal>,
     },
     Forwarded {
         token: u64,
@@ -108,7 +108,7 @@ pub struct DirFile {
 
 /// The answer to a request, or what the agent may do to answer it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Grant {
+pub enum RequestOutcome {
     Answer(ClientReply),
     /// The runs whose resource usage is to be measured. `core_mhz`: of one core.
     Runs {

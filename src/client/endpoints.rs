@@ -4,7 +4,7 @@
 use super::alloc_runner::AllocRunner;
 use super::brain::Client;
 use super::driver::{self, StartError};
-use super::effects::{Effect, Grant, PendingEffects};
+use super::effects::{Effect, PendingEffects, RequestOutcome};
 use super::environment::{self, Environment};
 use super::interpolate::lenient;
 use super::lifecycle::{Role, Stage};
@@ -37,32 +37,35 @@ impl Client {
         ask: &ClientRequest,
         effects: &mut PendingEffects,
         writes: &mut WriteBatch,
-    ) -> Result<Grant, Refusal> {
+    ) -> Result<RequestOutcome, Refusal> {
         match ask {
             ClientRequest::Logs { alloc, task, .. } => {
                 let alloc = self.find_alloc(*alloc)?;
                 alloc.task_index(task)?;
-                Ok(Grant::Files { ended: alloc.has_ended() })
+                Ok(RequestOutcome::Files { ended: alloc.has_ended() })
             }
             ClientRequest::List { alloc, .. }
             | ClientRequest::Stat { alloc, .. }
             | ClientRequest::File { alloc, .. } => {
-                Ok(Grant::Files { ended: self.find_alloc(*alloc)?.has_ended() })
+                Ok(RequestOutcome::Files { ended: self.find_alloc(*alloc)?.has_ended() })
             }
             ClientRequest::AllocResourceUsage { alloc, task } => {
                 let alloc = self.find_alloc(*alloc)?;
                 if let Some(task) = task {
                     alloc.task_index(task)?;
                 }
-                Ok(Grant::Runs { runs: alloc.running_tasks(task.as_deref()), core_mhz: self.core_mhz() })
+                Ok(RequestOutcome::Runs {
+                    runs: alloc.running_tasks(task.as_deref()),
+                    core_mhz: self.core_mhz(),
+                })
             }
-            ClientRequest::HostStats => Ok(Grant::Runs { runs: vec![], core_mhz: self.core_mhz() }),
+            ClientRequest::HostStats => Ok(RequestOutcome::Runs { runs: vec![], core_mhz: self.core_mhz() }),
             ClientRequest::GarbageCollect { alloc: Some(alloc) } => {
-                self.act_on(now, *alloc, effects, AllocRunner::garbage_collect_ended)
+                self.run_action(now, *alloc, effects, AllocRunner::garbage_collect_ended)
             }
             ClientRequest::GarbageCollect { alloc: None } => {
                 self.garbage_collect(now, 0, effects);
-                Ok(Grant::Answer(ClientReply::Done))
+                Ok(RequestOutcome::Answer(ClientReply::Done))
             }
             ClientRequest::Exec { alloc, task, command, .. } => {
                 self.session(*alloc, task, &SessionCommand::Command(command))
@@ -70,14 +73,14 @@ impl Client {
             ClientRequest::Action { alloc, task, action, .. } => {
                 self.session(*alloc, task, &SessionCommand::Action(action))
             }
-            ClientRequest::Metadata => Ok(Grant::Answer(self.metadata())),
+            ClientRequest::Metadata => Ok(RequestOutcome::Answer(self.metadata())),
             ClientRequest::SetMetadata { changes } => {
                 self.may_store()?;
-                self.set_metadata(now, changes, writes).map(Grant::Answer)
+                self.set_metadata(now, changes, writes).map(RequestOutcome::Answer)
             }
             ClientRequest::Restart { alloc, scope } => {
                 self.may_store()?;
-                self.act_on(now, *alloc, effects, |alloc, ctx| alloc.restart(ctx, scope))
+                self.run_action(now, *alloc, effects, |alloc, ctx| alloc.restart(ctx, scope))
             }
             ClientRequest::Signal { alloc, task, signal } => {
                 let number = signals::number(signal).filter(|_| !signal.is_empty()).ok_or_else(|| {
@@ -91,13 +94,18 @@ impl Client {
                 let act = |alloc: &mut AllocRunner, ctx: &mut TurnContext<'_>| {
                     alloc.signal(ctx, task.as_deref(), signal, number)
                 };
-                self.act_on(now, *alloc, effects, act)
+                self.run_action(now, *alloc, effects, act)
             }
         }
     }
 
     /// A session runs as the task does, with another command.
-    fn session(&self, alloc: AllocId, task: &str, what: &SessionCommand<'_>) -> Result<Grant, Refusal> {
+    fn session(
+        &self,
+        alloc: AllocId,
+        task: &str,
+        what: &SessionCommand<'_>,
+    ) -> Result<RequestOutcome, Refusal> {
         if !self.config.remote_exec {
             let why =
                 "this node runs no commands beside tasks: its configuration says client.disable_remote_exec";
@@ -114,7 +122,7 @@ impl Client {
         let environment = || environment::build(&self.config, info, assignment, own);
         let mut words = match what {
             SessionCommand::Command(words) => words.to_vec(),
-            SessionCommand::Action(name) => action_words(own, name, &environment())?,
+            SessionCommand::Action(name) => action_description(own, name, &environment())?,
         }
         .into_iter();
         let Some(program) = words.next().filter(|program| !program.is_empty()) else {
@@ -124,7 +132,7 @@ impl Client {
         let mut spec = driver::run_spec(&self.config, info, assignment, own).map_err(error)?;
         (spec.command, spec.args, spec.logs) = (program, words.collect(), None);
         driver::can_be_handed_on(&spec).map_err(error)?;
-        Ok(Grant::Session { run: living.run, spec: Box::new(spec) })
+        Ok(RequestOutcome::Session { run: living.run, spec: Box::new(spec) })
     }
 
     /// Refuses what could not be stored: an acknowledged change is durable.
@@ -138,15 +146,15 @@ impl Client {
         self.info.as_ref().map_or(0.0, |i| i.capacity.cpu_mhz as f64 / f64::from(i.cpu_cores.max(1)))
     }
 
-    fn act_on(
+    fn run_action(
         &mut self,
         now: Now,
         id: AllocId,
         effects: &mut PendingEffects,
         act: impl FnOnce(&mut AllocRunner, &mut TurnContext<'_>) -> Result<(), Refusal>,
-    ) -> Result<Grant, Refusal> {
+    ) -> Result<RequestOutcome, Refusal> {
         self.with_alloc(now, id, effects, act).ok_or_else(|| unknown(id))??;
-        Ok(Grant::Answer(ClientReply::Done))
+        Ok(RequestOutcome::Answer(ClientReply::Done))
     }
 
     fn find_alloc(&self, id: AllocId) -> Result<&AllocRunner, Refusal> {
@@ -226,7 +234,7 @@ enum SessionCommand<'a> {
 }
 
 /// An unknown variable stays as it is written: it may be the shell's.
-fn action_words(task: &Task, name: &str, known: &Environment) -> Result<Vec<String>, Refusal> {
+fn action_description(task: &Task, name: &str, known: &Environment) -> Result<Vec<String>, Refusal> {
     let unknown = || Refusal::new(RefusalKind::NotFound, no_action(name, &[task]));
     let action = task.action(name).ok_or_else(unknown)?;
     let words = std::iter::once(&action.command).chain(&action.args);

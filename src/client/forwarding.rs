@@ -23,11 +23,11 @@ const FORWARD_TIMEOUT: Span = Span::seconds(30);
 #[derive(Debug, Default)]
 pub struct UserRequests {
     /// By the number in the frame.
-    under_way: BTreeMap<u64, UnderWay>,
+    under_way: BTreeMap<u64, ForwardedRequest>,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct ForwardedRequest {
     token: u64,
     to: u64,
     bytes: usize,
@@ -59,7 +59,7 @@ impl UserRequests {
             return fail(token, ForwardFailure::Refused(refusal), effects);
         }
         let deadline = now.after(FORWARD_TIMEOUT + hold.min(MAX_HOLD));
-        self.under_way.insert(number, UnderWay { token, to, bytes: bytes.len(), deadline });
+        self.under_way.insert(number, ForwardedRequest { token, to, bytes: bytes.len(), deadline });
         effects.push(Effect::Send { to: Peer::Server(to), bytes });
     }
 
@@ -86,7 +86,7 @@ impl UserRequests {
             NodeHttpReply::NotDone => Err(ForwardFailure::NotDone),
             NodeHttpReply::Refused(refusal) => Err(ForwardFailure::Refused(refusal)),
         };
-        if let Some(UnderWay { token, .. }) = self.under_way.remove(&number) {
+        if let Some(ForwardedRequest { token, .. }) = self.under_way.remove(&number) {
             answer(token, result, effects);
         }
     }
@@ -101,8 +101,10 @@ impl UserRequests {
         self.lose(|request| Some(request.to) != connected_to || request.deadline <= now, effects);
     }
 
-    fn lose(&mut self, is_lost: impl Fn(&UnderWay) -> bool, effects: &mut PendingEffects) {
-        for (_, UnderWay { token, .. }) in self.under_way.extract_if(.., |_, request| is_lost(request)) {
+    fn lose(&mut self, is_lost: impl Fn(&ForwardedRequest) -> bool, effects: &mut PendingEffects) {
+        for (_, ForwardedRequest { token, .. }) in
+            self.under_way.extract_if(.., |_, request| is_lost(request))
+        {
             fail(token, ForwardFailure::Unknown, effects);
         }
     }

@@ -17,10 +17,10 @@ impl Client {
     /// Applies a new fingerprint.
     pub(super) fn described(&mut self, now: Now, info: Box<NodeInfo>) {
         self.configured_meta.clone_from(&info.meta);
-        self.tell_of(now, info);
+        self.report_change(now, info);
     }
 
-    fn tell_of(&mut self, now: Now, mut info: Box<NodeInfo>) {
+    fn report_change(&mut self, now: Now, mut info: Box<NodeInfo>) {
         info.meta.clone_from(&self.configured_meta);
         for (key, value) in &self.dynamic_meta.0 {
             match value {
@@ -61,7 +61,7 @@ impl Client {
         if dynamic != self.dynamic_meta {
             writes.set_dynamic_meta(&dynamic);
             self.dynamic_meta = dynamic;
-            self.tell_of(now, info);
+            self.report_change(now, info);
         }
         Ok(self.metadata())
     }

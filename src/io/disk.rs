@@ -84,7 +84,7 @@ impl Disk {
         let (first, second) = (dir.join("state.0"), dir.join("state.1"));
         let open = match fs::metadata(&second) {
             // a store that was never whole has nothing there
-            Ok(found) if found.len() > 0 => Disk::open_second_slots_twin(&first, keep_reserve),
+            Ok(found) if found.len() > 0 => Disk::open_existing(&first, keep_reserve),
             _ => Disk::open(&first, keep_reserve),
         };
         let first = open.map_err(|e| io::Error::new(e.kind(), format!("state.0: {e}")))?;
@@ -93,7 +93,7 @@ impl Disk {
     }
 
     /// It may well be empty, but it is there.
-    fn open_second_slots_twin(path: &Path, keep_reserve: bool) -> io::Result<Disk> {
+    fn open_existing(path: &Path, keep_reserve: bool) -> io::Result<Disk> {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => {
                 io::Error::other("is missing beside state.1: restore the whole directory")

@@ -73,8 +73,8 @@ pub fn open(
 ) -> (KeeperConnection, impl Future<Output = ()> + Send) {
     let (commands, to_send) = async_channel::bounded(MAX_QUEUED);
     let (tell, notices) = async_channel::bounded(MAX_QUEUED);
-    let driver = Driver { data_dir, starter, child: None, life: None, to_send, tell };
-    (KeeperConnection { commands, notices }, driver.drive())
+    let connection_loop = ConnectionLoop { data_dir, starter, child: None, life: None, to_send, tell };
+    (KeeperConnection { commands, notices }, connection_loop.drive())
 }
 
 /// Whether a keeper serves this data directory now.
@@ -82,7 +82,7 @@ pub fn answers(data_dir: &Path) -> bool {
     keeper::connect(data_dir).is_ok()
 }
 
-struct Driver {
+struct ConnectionLoop {
     data_dir: PathBuf,
     starter: KeeperStartMode,
     /// The keeper that we started, to be waited for.
@@ -93,7 +93,7 @@ struct Driver {
     tell: Sender<KeeperNotice>,
 }
 
-impl Driver {
+impl ConnectionLoop {
     async fn drive(mut self) {
         let mut failures = 0u32;
         let mut told: Vec<String> = Vec::new();
@@ -314,7 +314,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("drover-link-{}", std::process::id()));
         fs::create_dir_all(keeper::dir(&dir)).expect("a directory");
         let listener = Async::<UnixListener>::bind(keeper::socket_path(&dir)).expect("a socket");
-        let (link, driver) = open(dir.clone(), KeeperStartMode::External);
+        let (link, connection_loop) = open(dir.clone(), KeeperStartMode::External);
         let up = KeeperNotice::Up { boot_id: Uuid::default(), keeper_pid: 7, runs: vec![] };
         let script = async {
             let stream = greet(&listener).await;
@@ -329,21 +329,21 @@ mod tests {
             assert_eq!(link.notices.recv().await, Ok(up));
             drop(link);
         };
-        smol::block_on(future::zip(driver, script));
+        smol::block_on(future::zip(connection_loop, script));
         fs::remove_dir_all(&dir).expect("removed");
     }
 
     #[test]
     fn a_bad_answer_is_reported_once() {
         let dir = std::env::temp_dir().join(format!("drover-link-none-{}", std::process::id()));
-        let (link, driver) = open(dir, KeeperStartMode::External);
+        let (link, connection_loop) = open(dir, KeeperStartMode::External);
         let script = async {
             let down = link.notices.recv().await;
             assert!(matches!(down, Ok(KeeperNotice::Down { reason }) if reason.contains("systemctl")));
             assert!(link.notices.is_empty());
             drop(link);
         };
-        smol::block_on(future::zip(driver, script));
+        smol::block_on(future::zip(connection_loop, script));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Refuses to know what a member is besides a number, and what the bytes say that a change carries.
 
 use super::record::{self, Damaged};
-use super::{MAX_ENTRY_BYTES, Node};
+use super::{MAX_ENTRY_BYTES, RaftNode};
 use raft_engine::eraftpb::{ConfChangeType, ConfState};
 use raft_engine::{ProgressState, Raft, Storage};
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct Members {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum MembershipChange {
     /// Gets the log and does not vote.
     AddLearner(u64),
     /// A learner becomes a voter.
@@ -110,7 +110,7 @@ fn sorted(mut ids: Vec<u64>) -> Vec<u64> {
     ids
 }
 
-impl Node {
+impl RaftNode {
     pub fn members(&self) -> &Members {
         &self.members
     }
@@ -129,7 +129,11 @@ impl Node {
     }
 
     /// Appends a change of membership that carries `context`; its index.
-    pub fn propose_change(&mut self, change: Change, context: Vec<u8>) -> Result<u64, ChangeRefused> {
+    pub fn propose_change(
+        &mut self,
+        change: MembershipChange,
+        context: Vec<u8>,
+    ) -> Result<u64, ChangeRefused> {
         self.assert_no_step_is_out();
         if context.len() > MAX_ENTRY_BYTES {
             return Err(ChangeRefused::TooLarge { bytes: context.len() });
@@ -157,27 +161,31 @@ impl Node {
         }
     }
 
-    fn check_change(&self, change: Change) -> Result<(u64, ConfChangeType), ChangeRefused> {
+    fn check_change(&self, change: MembershipChange) -> Result<(u64, ConfChangeType), ChangeRefused> {
         let members = &self.members;
         match change {
-            Change::AddLearner(0) => Err(ChangeRefused::InvalidId),
-            Change::AddLearner(id) if members.contains(id) => Err(ChangeRefused::AlreadyMember(id)),
-            Change::AddLearner(_) if members.voters.len() + members.learners.len() >= MAX_MEMBERS => {
+            MembershipChange::AddLearner(0) => Err(ChangeRefused::InvalidId),
+            MembershipChange::AddLearner(id) if members.contains(id) => Err(ChangeRefused::AlreadyMember(id)),
+            MembershipChange::AddLearner(_)
+                if members.voters.len() + members.learners.len() >= MAX_MEMBERS =>
+            {
                 Err(ChangeRefused::TooManyMembers)
             }
-            Change::AddLearner(_) if self.raw.store().truncated().0 == 0 => {
+            MembershipChange::AddLearner(_) if self.raw.store().truncated().0 == 0 => {
                 Err(ChangeRefused::NothingCompacted)
             }
-            Change::AddLearner(id) => Ok((id, ConfChangeType::AddLearnerNode)),
-            Change::Promote(id) if !members.learners.contains(&id) => Err(ChangeRefused::NotLearner(id)),
-            Change::Promote(id) => match self.lag(id) {
+            MembershipChange::AddLearner(id) => Ok((id, ConfChangeType::AddLearnerNode)),
+            MembershipChange::Promote(id) if !members.learners.contains(&id) => {
+                Err(ChangeRefused::NotLearner(id))
+            }
+            MembershipChange::Promote(id) => match self.lag(id) {
                 0..=PROMOTION_LAG_ENTRIES => Ok((id, ConfChangeType::AddNode)),
                 entries => Err(ChangeRefused::Behind { id, entries }),
             },
-            Change::Remove(id) if !members.contains(id) => Err(ChangeRefused::NotMember(id)),
-            Change::Remove(id) if members.voters == [id] => Err(ChangeRefused::LastVoter),
-            Change::Remove(id) if id == self.id() => Err(ChangeRefused::OwnRemoval),
-            Change::Remove(id) => Ok((id, ConfChangeType::RemoveNode)),
+            MembershipChange::Remove(id) if !members.contains(id) => Err(ChangeRefused::NotMember(id)),
+            MembershipChange::Remove(id) if members.voters == [id] => Err(ChangeRefused::LastVoter),
+            MembershipChange::Remove(id) if id == self.id() => Err(ChangeRefused::OwnRemoval),
+            MembershipChange::Remove(id) => Ok((id, ConfChangeType::RemoveNode)),
         }
     }
 

@@ -21,12 +21,12 @@ use log::{Log, MAX_ENTRIES_PER_READ};
 use outgoing::{MAX_BYTES_PER_MESSAGE, MAX_INFLIGHT_MESSAGES, Windows};
 use raft_engine::eraftpb::{Entry, EntryType, HardState};
 use raft_engine::{RawNode, StateRole, Storage};
-use reads::Reads;
+use reads::ReadIndexes;
 use received::Check;
 use std::fmt;
 
 pub use log::Saved;
-pub use members::{Change, ChangeRefused, Members, TransferRefused};
+pub use members::{ChangeRefused, Members, MembershipChange, TransferRefused};
 pub use outgoing::Outbound;
 pub use reads::{ReadAnswer, ReadLost, ReadRefused};
 pub use received::{MAX_MESSAGE_BYTES, Refused};
@@ -49,10 +49,10 @@ pub struct Config {
 }
 
 /// One replica of one group.
-pub struct Node {
+pub struct RaftNode {
     raw: RawNode<Log>,
     timeouts: Timeouts,
-    reads: Reads,
+    reads: ReadIndexes,
     windows: Windows,
     /// As of `delivered`.
     members: Members,
@@ -153,9 +153,9 @@ impl fmt::Display for ProposalRefused {
 
 impl std::error::Error for ProposalRefused {}
 
-impl Node {
+impl RaftNode {
     /// A replica as it was saved. With nothing saved it is empty: it waits for a snapshot.
-    pub fn open(config: Config, saved: Saved) -> Result<Node, Damaged> {
+    pub fn open(config: Config, saved: Saved) -> Result<RaftNode, Damaged> {
         let applied = saved.applied;
         let log = Log::restore(saved)?;
         let (members, written) = (log.applied().members.clone(), log.hard_state().clone());
@@ -163,8 +163,8 @@ impl Node {
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let raw = RawNode::new(&engine_config(config.id, applied), log, &logger);
         let mut timeouts = Timeouts::new(config.seed, config.id);
-        let reads = Reads::new(timeouts.number());
-        let mut node = Node {
+        let reads = ReadIndexes::new(timeouts.number());
+        let mut node = RaftNode {
             raw: raw.map_err(|e| Damaged(e.to_string()))?,
             timeouts,
             reads,

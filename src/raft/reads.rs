@@ -4,7 +4,7 @@
 //! Refuses to know what is read. Invariant: an answer belongs to a question of this run of this replica. Whatever was asked
 //! under one leader is lost with it.
 
-use super::Node;
+use super::RaftNode;
 use super::election::{ELECTION_TICKS, HEARTBEAT_TICKS};
 use raft_engine::StateRole;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub enum ReadRefused {
     TooMany,
 }
 
-pub struct Reads {
+pub struct ReadIndexes {
     /// Tells this run's questions from those of earlier ones, whose answers may still be under way.
     run: u64,
     asked: u64,
@@ -59,9 +59,9 @@ pub fn is_of(member: u64, context: &[u8]) -> bool {
     context.len() == CONTEXT_BYTES && context[..8] == member.to_be_bytes()
 }
 
-impl Reads {
-    pub fn new(run: u64) -> Reads {
-        Reads {
+impl ReadIndexes {
+    pub fn new(run: u64) -> ReadIndexes {
+        ReadIndexes {
             run,
             asked: 0,
             waiting: vec![],
@@ -154,7 +154,7 @@ impl Reads {
     }
 }
 
-impl Node {
+impl RaftNode {
     /// Asks which index a read has to wait for. The answer is among a later step's, under the caller's `context`.
     pub fn read_index(&mut self, context: u64) -> Result<(), ReadRefused> {
         self.assert_no_step_is_out();

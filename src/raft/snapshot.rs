@@ -3,7 +3,7 @@
 //!
 //! Refuses to know what a row is. Invariant: no message of this room holds a snapshot.
 
-use super::Node;
+use super::RaftNode;
 use super::members::Members;
 use raft_engine::eraftpb::{Message, MessageType, Snapshot as EngineSnapshot};
 use raft_engine::{ProgressState, SnapshotStatus, StateRole};
@@ -67,7 +67,7 @@ impl Snapshot {
     }
 }
 
-impl Node {
+impl RaftNode {
     /// What the state stands for as it is applied: to be sent before its rows.
     pub fn snapshot(&self) -> &Snapshot {
         self.raw.store().applied()

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// How many allocations of one group are on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Presence {
+pub struct AllocCounts {
     /// Not client-terminal: they hold resources.
     pub holding: i64,
     /// Neither told to stop nor ended.
@@ -26,7 +26,7 @@ pub struct Presence {
 pub struct TouchedNode<'a> {
     pub slot: u32,
     pub group: &'a str,
-    /// By how much `Presence::wanted` moved.
+    /// By how much `AllocCounts::wanted` moved.
     pub wanted: i64,
 }
 
@@ -38,7 +38,7 @@ struct ProposedNode<'a> {
     /// What the plan adds to the holders of each claim.
     claimed: BTreeMap<Claim, i64>,
     /// By group.
-    present: Vec<(&'a str, Presence)>,
+    present: Vec<(&'a str, AllocCounts)>,
     /// Its place in `plans`.
     plan: Option<usize>,
 }
@@ -91,8 +91,8 @@ impl<'a> ProposedAllocs<'a> {
         };
         for alloc in allocs {
             if let Some(slot) = fleet.slot(alloc.node_id) {
-                let Presence { holding, wanted } = gone(alloc);
-                let here = Presence { holding: -holding, wanted: -wanted };
+                let AllocCounts { holding, wanted } = gone(alloc);
+                let here = AllocCounts { holding: -holding, wanted: -wanted };
                 proposal.here(slot).add(&alloc.group, &Holding::default(), 1, here);
             }
         }
@@ -113,18 +113,18 @@ impl<'a> ProposedAllocs<'a> {
     }
 
     /// How many allocations of one group are on one node.
-    pub fn of_group(&self, slot: u32, group: &str) -> Presence {
+    pub fn of_group(&self, slot: u32, group: &str) -> AllocCounts {
         let found = self.of_job(slot).find(|(g, _)| *g == group);
-        found.map_or_else(Presence::default, |(_, p)| p)
+        found.map_or_else(AllocCounts::default, |(_, p)| p)
     }
 
     /// How many allocations of the job, in all groups, are on one node.
-    pub fn of_job(&self, slot: u32) -> impl Iterator<Item = (&'a str, Presence)> {
+    pub fn of_job(&self, slot: u32) -> impl Iterator<Item = (&'a str, AllocCounts)> {
         self.find(slot).into_iter().flat_map(|here| here.present.iter().copied())
     }
 
     /// How many allocations of the job there are, by node and group.
-    pub fn all_groups(&self) -> impl Iterator<Item = (u32, &'a str, Presence)> {
+    pub fn all_groups(&self) -> impl Iterator<Item = (u32, &'a str, AllocCounts)> {
         self.nodes.iter().flat_map(|here| here.present.iter().map(|(group, p)| (here.slot, *group, *p)))
     }
 
@@ -144,14 +144,14 @@ impl<'a> ProposedAllocs<'a> {
     pub fn cancel_stop(&mut self, alloc: &'a Allocation) {
         let slot = self.fleet.slot(alloc.node_id);
         self.plan_of(slot, alloc.node_id).stops.retain(|s| s.id != alloc.id);
-        let Presence { holding, wanted } = gone(alloc);
-        let back = Presence { holding: -holding, wanted: -wanted };
+        let AllocCounts { holding, wanted } = gone(alloc);
+        let back = AllocCounts { holding: -holding, wanted: -wanted };
         self.account(slot, &alloc.group, (&held(alloc), 1), back);
     }
 
     /// `slot`: of the allocation's node.
     pub fn place(&mut self, slot: u32, group: &'a str, alloc: Allocation) {
-        let here = Presence { holding: 1, wanted: 1 };
+        let here = AllocCounts { holding: 1, wanted: 1 };
         self.account(Some(slot), group, (&alloc.resources.holding(), 1), here);
         assert!(
             self.fleet.available_at(slot).lacks(self.used(slot)).is_none(),
@@ -169,7 +169,7 @@ impl<'a> ProposedAllocs<'a> {
 
     /// Accounts what preemption frees on the node for one of the group, or takes that `back`.
     pub fn free_for_preemption(&mut self, slot: u32, group: &'a str, freed: &Holding, back: bool) {
-        self.account(Some(slot), group, (freed, if back { 1 } else { -1 }), Presence::default());
+        self.account(Some(slot), group, (freed, if back { 1 } else { -1 }), AllocCounts::default());
     }
 
     /// Whether the node has room for this in addition.
@@ -193,8 +193,8 @@ impl<'a> ProposedAllocs<'a> {
     /// `new` is `old` under a newer spec, on the same node.
     pub fn update(&mut self, old: &'a Allocation, new: Allocation) {
         let slot = self.fleet.slot(new.node_id);
-        self.account(slot, &old.group, (&held(old), -1), Presence::default());
-        self.account(slot, &old.group, (&new.resources.holding(), 1), Presence::default());
+        self.account(slot, &old.group, (&held(old), -1), AllocCounts::default());
+        self.account(slot, &old.group, (&new.resources.holding(), 1), AllocCounts::default());
         self.plan_of(slot, new.node_id).places.push(new);
     }
 
@@ -230,7 +230,7 @@ impl<'a> ProposedAllocs<'a> {
     }
 
     /// `more`: what is held, and how often more than before.
-    fn account(&mut self, slot: Option<u32>, group: &'a str, more: (&Holding, i64), moved: Presence) {
+    fn account(&mut self, slot: Option<u32>, group: &'a str, more: (&Holding, i64), moved: AllocCounts) {
         let Some(slot) = slot else { return };
         let (holding, times) = more;
         self.here(slot).add(group, holding, times, moved);
@@ -258,14 +258,14 @@ impl<'a> ProposedAllocs<'a> {
 }
 
 impl<'a> ProposedNode<'a> {
-    fn add(&mut self, group: &'a str, holding: &Holding, times: i64, moved: Presence) {
+    fn add(&mut self, group: &'a str, holding: &Holding, times: i64, moved: AllocCounts) {
         let more = if times < 0 { Amount::ZERO.minus(holding.amount) } else { holding.amount };
         self.added = self.added.plus(more);
         for claim in &holding.claims {
             *self.claimed.entry(claim.clone()).or_default() += times;
         }
         let at = self.present.iter().position(|(g, _)| *g == group).unwrap_or_else(|| {
-            self.present.push((group, Presence::default()));
+            self.present.push((group, AllocCounts::default()));
             self.present.len() - 1
         });
         let here = &mut self.present[at].1;
@@ -280,6 +280,6 @@ fn held(alloc: &Allocation) -> Holding {
 }
 
 /// How its node's presence moves when it is stopped.
-fn gone(alloc: &Allocation) -> Presence {
-    Presence { holding: -i64::from(!alloc.client_terminal()), wanted: -i64::from(!alloc.terminal()) }
+fn gone(alloc: &Allocation) -> AllocCounts {
+    AllocCounts { holding: -i64::from(!alloc.client_terminal()), wanted: -i64::from(!alloc.terminal()) }
 }

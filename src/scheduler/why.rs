@@ -54,7 +54,7 @@ struct ExclusionCounts {
     /// By slot: how many exclude it, and the last of them.
     against: Vec<(u16, u16)>,
     /// They have what a job has on each node, and are not asked for more.
-    seated: Bitmap,
+    fully_placed: Bitmap,
 }
 
 impl ExclusionCounts {
@@ -70,7 +70,7 @@ impl ExclusionCounts {
 
     fn exclude(&mut self, exclusion: u16, slot: u32) {
         let (count, last) = &mut self.against[slot as usize];
-        if (*count > 0 && *last == exclusion) || self.seated.contains(slot) {
+        if (*count > 0 && *last == exclusion) || self.fully_placed.contains(slot) {
             return;
         }
         (*count, *last) = (*count + 1, exclusion);
@@ -91,20 +91,20 @@ fn dimensions(a: Amount) -> [(&'static str, i64); 4] {
 }
 
 /// Where a job that is on each node has as many of the group as it wants there.
-fn seated(job: &JobSpec, group: &TaskGroup, fleet: &FleetSnapshot, allocs: &[Allocation]) -> Bitmap {
-    let (mut seated, mut live) = (Bitmap::none(fleet.slots()), BTreeMap::new());
+fn fully_placed(job: &JobSpec, group: &TaskGroup, fleet: &FleetSnapshot, allocs: &[Allocation]) -> Bitmap {
+    let (mut fully_placed, mut live) = (Bitmap::none(fleet.slots()), BTreeMap::new());
     if !job.job_type.runs_on_every_node() {
-        return seated;
+        return fully_placed;
     }
     for alloc in allocs.iter().filter(|a| a.group == group.name && !a.terminal()) {
         let Some(slot) = fleet.slot(alloc.node_id) else { continue };
         let here = live.entry(slot).or_insert(0);
         *here += 1;
         if *here >= group.count {
-            seated.insert(slot);
+            fully_placed.insert(slot);
         }
     }
-    seated
+    fully_placed
 }
 
 /// `allocs`: all of the job's. Of a job that is on each node, those that have it are left out.
@@ -123,7 +123,7 @@ pub fn explain_placement(
         exclusions: vec![],
         known: BTreeMap::new(),
         against: vec![(0, 0); fleet.slots()],
-        seated: seated(job, group, fleet, allocs),
+        fully_placed: fully_placed(job, group, fleet, allocs),
     };
     let mut offers_nothing = Bitmap::none(fleet.slots());
     for (text, is_offer, slots) in &excluded {
@@ -135,7 +135,7 @@ pub fn explain_placement(
     let distinct = Distinct::new(job, group);
     exclude_by_others(&distinct, fleet, &proposal, &mut tally);
     let nearest = exclude_by_room(group, fleet, &proposal, &offers_nothing, &mut tally);
-    let asked = || fleet.occupied_slots().filter(|slot| !tally.seated.contains(*slot));
+    let asked = || fleet.occupied_slots().filter(|slot| !tally.fully_placed.contains(*slot));
     let feasible = asked().filter(|slot| tally.against[*slot as usize].0 == 0).count() as u64;
     let nodes = asked().count() as u64;
     for slot in fleet.occupied_slots() {
@@ -218,7 +218,7 @@ fn exclude_by_room(
     let plain = group.resources().total();
     let mut nearest: Option<(f64, f64, u32)> = None;
     let mut would_do: BTreeMap<&'static str, i64> = BTreeMap::new();
-    let seated = tally.seated.clone();
+    let fully_placed = tally.fully_placed.clone();
     let short = |slot: u32, ask: Amount| {
         let free = dimensions(fleet.available_at(slot).minus(proposal.used(slot)));
         let each = dimensions(ask).into_iter().zip(free);
@@ -228,7 +228,7 @@ fn exclude_by_room(
         (Some(demand), Some(own)) => demand.amount(own),
         _ => plain,
     };
-    for slot in fleet.occupied_slots().filter(|slot| !seated.contains(*slot)) {
+    for slot in fleet.occupied_slots().filter(|slot| !fully_placed.contains(*slot)) {
         if let Some(demand) = &mut demand
             && let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.unique_at(slot))
         {

@@ -37,7 +37,7 @@ pub enum BlockOutcome {
 
 impl Blocked {
     pub fn block(&mut self, eval: Evaluation, now: Mono) -> BlockOutcome {
-        let Some(eval) = self.settle_duplicate(eval) else { return BlockOutcome::Waits };
+        let Some(eval) = self.resolve_duplicate(eval) else { return BlockOutcome::Waits };
         if self.missed_an_unblock(&eval) {
             return BlockOutcome::Missed(Box::new(eval));
         }
@@ -50,7 +50,7 @@ impl Blocked {
     }
 
     /// One per job: the one with the newer view stays, the other is to be canceled.
-    fn settle_duplicate(&mut self, eval: Evaluation) -> Option<Evaluation> {
+    fn resolve_duplicate(&mut self, eval: Evaluation) -> Option<Evaluation> {
         let Some(known) = self.jobs.get(&eval.job).copied().filter(|id| *id != eval.id) else {
             return Some(eval);
         };

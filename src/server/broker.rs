@@ -285,13 +285,13 @@ impl Broker {
         types.iter().filter_map(|job_type| self.ready.get(job_type)).map(BTreeMap::len).sum()
     }
 
-    /// An evaluation that was delivered too often. It still holds its job's slot until `settle_failed`.
+    /// An evaluation that was delivered too often. It still holds its job's slot until `resolve_failed`.
     pub fn take_failed(&mut self) -> Option<Evaluation> {
         self.failed.pop_front()
     }
 
     /// The failure is recorded: the job's next evaluation may run.
-    pub fn settle_failed(&mut self, eval: &Evaluation) {
+    pub fn resolve_failed(&mut self, eval: &Evaluation) {
         self.free_slot(eval);
     }
 
@@ -424,7 +424,7 @@ mod tests {
         let next = eval(2, "a", 50, 2);
         b.enqueue(next.clone(), now);
         assert!(!b.has_ready(), "the failed one still holds the job");
-        b.settle_failed(&e);
+        b.resolve_failed(&e);
         assert_eq!(take(&mut b, 4, now), Some(next.id));
     }
 

@@ -55,7 +55,7 @@ impl WallClock {
     }
 
     /// An entry with this stamp was applied. `None`: before this process began.
-    pub fn follow(&mut self, stamp: Option<Wall>, mono: Option<Mono>) {
+    pub fn observe_stamp(&mut self, stamp: Option<Wall>, mono: Option<Mono>) {
         if let Some(stamp) = stamp.filter(|stamp| !stamp.is_never()) {
             (self.stamp, self.stamped) = (stamp, mono);
         }
@@ -119,19 +119,19 @@ mod tests {
     fn stamps_do_not_go_back_by_little() {
         let mut clock = WallClock::default();
         shows(&mut clock, 0, T0);
-        clock.follow(Some(T0 + Span::minutes(4)), Some(mono(1)));
+        clock.observe_stamp(Some(T0 + Span::minutes(4)), Some(mono(1)));
         assert_eq!(clock.stamp(mono(2)), T0 + Span::minutes(4));
         assert_eq!(clock.stamp(mono(600)), T0 + Span::minutes(10), "its own clock has caught up");
-        clock.follow(Some(T0 + Span::hours(87_600)), Some(mono(601)));
+        clock.observe_stamp(Some(T0 + Span::hours(87_600)), Some(mono(601)));
         assert_eq!(clock.stamp(mono(602)), T0 + Span::seconds(602), "what was wrong by years is not kept");
     }
 
     #[test]
     fn who_knows_no_time_goes_on_from_the_last_stamp() {
         let mut clock = WallClock::default();
-        clock.follow(Some(T0), Some(mono(10)));
+        clock.observe_stamp(Some(T0), Some(mono(10)));
         assert_eq!(clock.stamp(mono(70)), T0 + Span::minutes(1));
-        clock.follow(Some(Wall::NEVER), Some(mono(80)));
+        clock.observe_stamp(Some(Wall::NEVER), Some(mono(80)));
         assert_eq!(clock.stamp(mono(80)), T0 + Span::seconds(70), "no stamp is none");
     }
 
@@ -141,10 +141,10 @@ mod tests {
         shows(&mut clock, 0, T0 + Span::hours(30));
         clock.begin_to_lead(mono(0));
         assert_eq!(clock.leapt(), None, "nothing is known of before");
-        clock.follow(Some(T0 + Span::hours(7)), Some(mono(0)));
+        clock.observe_stamp(Some(T0 + Span::hours(7)), Some(mono(0)));
         clock.begin_to_lead(mono(0));
         assert_eq!(clock.leapt(), None, "23 hours");
-        clock.follow(Some(T0), Some(mono(0)));
+        clock.observe_stamp(Some(T0), Some(mono(0)));
         clock.begin_to_lead(mono(5));
         assert_eq!(clock.leapt(), Some(mono(5)));
     }

@@ -40,7 +40,7 @@ type Deadlines = BTreeMap<String, (Wall, Mono)>;
 
 impl DeploymentWatcher {
     /// It came to be, or something of it has changed.
-    pub fn follow(&mut self, id: DeploymentId, active: bool) {
+    pub fn apply_change(&mut self, id: DeploymentId, active: bool) {
         if active {
             self.known.entry(id).or_default();
             self.changed.insert(id);
@@ -57,7 +57,7 @@ impl DeploymentWatcher {
     }
 
     /// The entry that was on its way is applied.
-    pub fn settle(&mut self, id: DeploymentId) {
+    pub fn proposal_done(&mut self, id: DeploymentId) {
         if self.in_flight.remove(&id) && self.known.contains_key(&id) {
             self.changed.insert(id);
         }

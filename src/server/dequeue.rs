@@ -65,7 +65,7 @@ impl Server {
         let raft = self.replica.raft();
         let leader = self.other_leader().map(|leader| (leader, raft.term()));
         self.with_follower_workers(now, |all, cx| {
-            all.follow(leader);
+            all.set_leader(leader);
             all.advance(cx);
         });
     }
@@ -95,7 +95,7 @@ impl FollowerWorkers {
     }
 
     /// What another leader has handed out is worth nothing to this one.
-    pub fn follow(&mut self, leader: Option<(u64, u64)>) {
+    pub fn set_leader(&mut self, leader: Option<(u64, u64)>) {
         if self.leader != leader {
             self.leader = leader;
             self.asked = None;
@@ -165,7 +165,7 @@ impl FollowerWorkers {
                 is_split = submit::split(&mut decision.plan);
                 *decision
             });
-            hand_in(from.0, RemoteDecision { eval, token, result, is_split }, cx);
+            submit(from.0, RemoteDecision { eval, token, result, is_split }, cx);
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl FollowerWorkers {
 }
 
 /// The leader gives back to its broker what fits into no message.
-fn hand_in(leader: u64, said: RemoteDecision, cx: &mut Context<'_>) {
+fn submit(leader: u64, said: RemoteDecision, cx: &mut Context<'_>) {
     let (eval, token) = (said.eval, said.token);
     let bytes = encode(0, ServerRequest::Planned(Box::new(said)));
     if bytes.len() <= MAX_FRAME_BYTES {
@@ -244,7 +244,7 @@ mod tests {
 
     fn following(alone: &mut Alone) -> (FollowerWorkers, u64) {
         let mut workers = FollowerWorkers::default();
-        workers.follow(Some((LEADER, TERM)));
+        workers.set_leader(Some((LEADER, TERM)));
         let (_, said) = effects(alone, &mut workers, FollowerWorkers::advance);
         let [(request, ServerRequest::Dequeue { free: 1, .. })] = said[..] else { panic!("{said:?}") };
         (workers, request)
@@ -286,7 +286,7 @@ mod tests {
         workers.delivered(LEADER, request, vec![task(1, 0), task(2, 0)], now);
         let (tasks, _) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
         let (id, token) = (tasks[0].eval.id, tasks[0].token);
-        workers.follow(Some((LEADER, TERM + 1)));
+        workers.set_leader(Some((LEADER, TERM + 1)));
         assert!(workers.queue.is_empty());
         let (_, said) = effects(&mut alone, &mut workers, |w, cx| {
             assert!(w.planned(id, token, Err("no".into()), cx).is_ok());

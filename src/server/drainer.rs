@@ -74,7 +74,7 @@ impl Drainer {
     }
 
     /// The entry that was under way is applied.
-    pub fn settle(&mut self) {
+    pub fn proposal_done(&mut self) {
         self.in_flight = false;
     }
 
@@ -112,10 +112,10 @@ impl Drainer {
         group: &TaskGroup,
         all: &[Allocation],
         (mono, wall): (Mono, Wall),
-    ) -> Counting {
-        let Some(policy) = &group.migrate else { return Counting::default() };
+    ) -> HealthyCount {
+        let Some(policy) = &group.migrate else { return HealthyCount::default() };
         let known = self.settling.entry(job.clone()).or_default();
-        let mut counting = Counting::default();
+        let mut counting = HealthyCount::default();
         for alloc in all.iter().filter(|a| a.group == group.name) {
             if alloc.terminal() || alloc.transition.leaves() {
                 known.remove(&alloc.id);
@@ -137,7 +137,7 @@ impl Drainer {
 }
 
 #[derive(Default)]
-struct Counting {
+struct HealthyCount {
     now: u64,
     /// When one more will.
     next: Option<Mono>,
@@ -154,7 +154,7 @@ struct DrainRound {
 
 impl Drainer {
     /// The node's drain as it is now.
-    pub fn follow(&mut self, node: Option<&Node>, id: NodeId, cx: &Context<'_>) {
+    pub fn apply_change(&mut self, node: Option<&Node>, id: NodeId, cx: &Context<'_>) {
         match node.and_then(|n| n.drain.as_ref()) {
             Some(drain) => {
                 let left = drain.left(cx.at);

@@ -9,15 +9,15 @@ use super::keys;
 use super::leader::Leader;
 use super::metrics::Counter;
 use state::fault::Fault;
+use state::scans::RangeScan;
 use state::view::View;
-use state::walks::Walk;
 
 pub struct EstablishLeadership {
     leader: Leader,
     /// All that came before the term is in it.
     view: View,
     stage: Stage,
-    walk: Walk,
+    scan: RangeScan,
 }
 
 /// What is read.
@@ -35,7 +35,7 @@ impl EstablishLeadership {
         tracing::info!(target: "nomad", term, "cluster leadership acquired");
         let view = cx.view()?;
         let leader = Leader::new(term, &view, cx)?;
-        Ok(EstablishLeadership { leader, view, stage: Stage::OpenEvals, walk: Walk::default() })
+        Ok(EstablishLeadership { leader, view, stage: Stage::OpenEvals, scan: RangeScan::default() })
     }
 
     /// In which it leads.
@@ -47,10 +47,10 @@ impl EstablishLeadership {
     pub fn advance(mut self: Box<Self>, cx: &mut Context<'_>) -> Result<Established, Fault> {
         loop {
             self.read(cx)?;
-            if !self.walk.is_over() {
+            if !self.scan.is_over() {
                 return Ok(Established::NotYet(self));
             }
-            self.walk = Walk::default();
+            self.scan = RangeScan::default();
             self.stage = match self.stage {
                 Stage::OpenEvals => Stage::Nodes,
                 Stage::Nodes => Stage::Deployments,
@@ -63,26 +63,26 @@ impl EstablishLeadership {
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
-        let (leader, view, walk) = (&mut self.leader, &self.view, &mut self.walk);
+        let (leader, view, scan) = (&mut self.leader, &self.view, &mut self.scan);
         let rows = cx.config.rows_per_turn;
         match self.stage {
             Stage::OpenEvals => {
-                let evals = view.walk_open_evals(walk, rows)?;
+                let evals = view.scan_open_evals(scan, rows)?;
                 evals.into_iter().for_each(|eval| leader.evals.restore(eval, cx));
             }
             Stage::Nodes => {
-                for node in view.walk_nodes(walk, rows)? {
+                for node in view.scan_nodes(scan, rows)? {
                     leader.nodes.restore(&node, cx.now);
-                    leader.drainer.follow(Some(&node), node.info.id, cx);
+                    leader.drainer.apply_change(Some(&node), node.info.id, cx);
                 }
             }
             Stage::Deployments => {
-                for deployment in view.walk_active_deployments(walk, rows)? {
-                    leader.deployments.follow(deployment.id, true);
+                for deployment in view.scan_active_deployments(scan, rows)? {
+                    leader.deployments.apply_change(deployment.id, true);
                 }
             }
             Stage::Jobs => {
-                for key in view.walk_system_and_periodic_jobs(walk, rows)? {
+                for key in view.scan_system_and_periodic_jobs(scan, rows)? {
                     leader.follow_job(&key, view, cx)?;
                 }
             }

@@ -11,7 +11,7 @@ use super::effects::{Effect, ScheduleTask};
 use super::pending::{AfterPlan, OnApply};
 use super::plans::Plans;
 use super::remote_workers::RemoteWorkers;
-use super::unserved::Unserved;
+use super::unserved_types::UnservedTypes;
 use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::id::{EvalId, EvalToken};
 use model::job::JobType;
@@ -41,7 +41,7 @@ pub struct Evals {
     failing: BTreeSet<EvalId>,
     /// No evaluation is handed out.
     paused: bool,
-    unserved: Unserved,
+    unserved: UnservedTypes,
 }
 
 /// An evaluation in a worker's hands.
@@ -67,7 +67,7 @@ impl Evals {
             outstanding: BTreeMap::new(),
             failing: BTreeSet::new(),
             paused: view.scheduler_config()?.settings.pause_eval_broker,
-            unserved: Unserved::default(),
+            unserved: UnservedTypes::default(),
         })
     }
 
@@ -94,7 +94,7 @@ impl Evals {
         Ok(())
     }
 
-    pub fn follow(&mut self, eval: &Evaluation, cx: &Context<'_>) {
+    pub fn apply_change(&mut self, eval: &Evaluation, cx: &Context<'_>) {
         if self.paused {
             return;
         }
@@ -359,7 +359,7 @@ impl Evals {
     /// Its failure was not taken into the log: it is tried once more.
     pub fn failure_refused(&mut self, eval: Evaluation, now: Mono) {
         if self.failing.remove(&eval.id) {
-            self.broker.settle_failed(&eval);
+            self.broker.resolve_failed(&eval);
             self.broker.enqueue(eval, now);
         }
     }
@@ -367,7 +367,7 @@ impl Evals {
     /// Its failure is applied: the job's next evaluation may run.
     pub fn failure_applied(&mut self, eval: &Evaluation) {
         if self.failing.remove(&eval.id) {
-            self.broker.settle_failed(eval);
+            self.broker.resolve_failed(eval);
         }
     }
 

@@ -50,7 +50,7 @@ impl Server {
         level < self.members.feature_level
     }
 
-    pub(super) fn tell_too_old(&mut self, id: u64, now: Mono) {
+    pub(super) fn reject_too_old(&mut self, id: u64, now: Mono) {
         let level = self.members.feature_level;
         tracing::warn!(target: "nomad", id, level, "a server's build knows less than the region's feature level");
         let body = Body::ServerReply(ServerReply::TooOld { level });
@@ -59,7 +59,7 @@ impl Server {
     }
 
     /// The region's leader says that this build knows too little.
-    pub(super) fn told_too_old(&self, level: u32) -> Result<(), Fault> {
+    pub(super) fn rejected_too_old(&self, level: u32) -> Result<(), Fault> {
         let known = self.config.info.feature_level;
         if level > known { Err(Fault::needs_level(level, known)) } else { Ok(()) }
     }
@@ -95,10 +95,10 @@ mod tests {
     #[test]
     fn whoever_is_told_that_it_knows_less_stops_with_a_sentence() {
         let alone = Alone::with(|_| {});
-        let stopped = alone.server.told_too_old(2).expect_err("its build knows 1");
+        let stopped = alone.server.rejected_too_old(2).expect_err("its build knows 1");
         let why = stopped.to_string();
         assert!(matches!(stopped, Fault::Newer(_)) && why.contains("install one of them"), "{why}");
-        assert_eq!(alone.server.told_too_old(1), Ok(()), "somebody is mistaken");
+        assert_eq!(alone.server.rejected_too_old(1), Ok(()), "somebody is mistaken");
     }
 
     /// While it rises nobody is listed: one that knows less could come in between.

@@ -79,7 +79,7 @@ impl Server {
         if !is_member && self.members.is_removed(server) {
             let is_reply = matches!(body, Body::ServerReply(_));
             if !is_reply {
-                self.tell_removed(server, request, now);
+                self.notify_removed(server, request, now);
             }
             return false;
         }
@@ -163,7 +163,7 @@ impl Server {
             }
             ServerRequest::Hello(said) => return self.hello(server, *said, now),
             ServerRequest::Announce { id, info } => self.announced(server, id, *info, now),
-            ServerRequest::Clock { wall } => self.clock_told(server, wall, now),
+            ServerRequest::Clock { wall } => self.receive_time(server, wall, now),
             ServerRequest::Planned(said) => {
                 let RemoteDecision { eval, token, result, is_split } = *said;
                 let result = result.map(Box::new);
@@ -195,7 +195,7 @@ impl Server {
                     all.answered(server, number, ServerReply::NotLeader, cx);
                 });
             }
-            ServerReply::TooOld { level } => return self.told_too_old(level),
+            ServerReply::TooOld { level } => return self.rejected_too_old(level),
             reply => self.with_forwarding(now, |all, cx| all.answered(server, number, reply, cx)),
         }
         Ok(())

@@ -70,7 +70,7 @@ impl Collector {
     }
 
     /// The entry that was under way is applied.
-    pub fn settle(&mut self, now: Mono) {
+    pub fn proposal_done(&mut self, now: Mono) {
         self.due = Some(now.after(PAUSE_BETWEEN_STEPS));
     }
 

@@ -237,7 +237,8 @@ mod tests {
         let full = inbox.push(for_a_user()).expect_err("the users' lane is full");
         let Some(Effect::Send { to, bytes }) = refusal(&full) else { panic!("{full:?}") };
         assert_eq!(to, Peer::Node(node_id(1)));
-        let Ok(Frame { request: 7, body: Body::HttpReply(NodeHttpReply::Refused(why)) }) = frame::decode(&bytes)
+        let Ok(Frame { request: 7, body: Body::HttpReply(NodeHttpReply::Refused(why)) }) =
+            frame::decode(&bytes)
         else {
             panic!("{bytes:?}")
         };

@@ -36,13 +36,13 @@ pub fn plan(view: &View, asked: &JobPlanRequest, at: Wall) -> Result<Result<JobP
     }
     let job = match &before {
         Some(job) if job.spec == *spec => job.clone(),
-        _ => Arc::new(supposed(spec, before.as_deref(), view.index() + 1, at)),
+        _ => Arc::new(overlay(spec, before.as_deref(), view.index() + 1, at)),
     };
     let id = EvalId::from_random(Stream::new(asked.seed, 0).next_u128());
     let mut eval =
         Evaluation::pending(id, spec.key(), spec.job_type, spec.priority, Trigger::JobRegister, at);
     eval.job_modify_index = job.job_modify_index;
-    let as_if = AsIf { view, job };
+    let as_if = JobOverlay { view, job };
     let attempt = Attempt::first(view.index());
     let decision = scheduler::schedule(&as_if, view.fleet(), &eval, attempt, at, asked.seed);
     if let Some(fault) = view.fault() {
@@ -69,7 +69,7 @@ pub fn plan(view: &View, asked: &JobPlanRequest, at: Wall) -> Result<Result<JobP
 }
 
 /// As it would be if it were registered now.
-fn supposed(spec: &JobSpec, before: Option<&Job>, index: u64, at: Wall) -> Job {
+fn overlay(spec: &JobSpec, before: Option<&Job>, index: u64, at: Wall) -> Job {
     Job {
         spec: spec.clone(),
         version: before.map_or(0, |job| job.version + 1),
@@ -85,12 +85,12 @@ fn supposed(spec: &JobSpec, before: Option<&Job>, index: u64, at: Wall) -> Job {
 }
 
 /// The view, but for one job.
-struct AsIf<'a> {
+struct JobOverlay<'a> {
     view: &'a View,
     job: Arc<Job>,
 }
 
-impl scheduler::SchedulerState for AsIf<'_> {
+impl scheduler::SchedulerState for JobOverlay<'_> {
     fn index(&self) -> u64 {
         self.view.index()
     }

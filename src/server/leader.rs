@@ -160,9 +160,9 @@ impl Leader {
             OnApply::EvalsDeleted { token, rest, skip_needed, count } => {
                 eval_deletion::deleted((token, rest, skip_needed, count), result, cx);
             }
-            OnApply::Drained => self.drainer.settle(),
-            OnApply::Collected => self.collector.settle(cx.now),
-            OnApply::DeploymentStepped { deployment } => self.deployments.settle(deployment),
+            OnApply::Drained => self.drainer.proposal_done(),
+            OnApply::Collected => self.collector.proposal_done(cx.now),
+            OnApply::DeploymentStepped { deployment } => self.deployments.proposal_done(deployment),
             OnApply::ServerRemoved { .. } | OnApply::Nothing => {}
         }
         Ok(())
@@ -175,34 +175,39 @@ impl Leader {
                 closed.into_iter().for_each(|node| self.plans.closed(node));
             }
             OnApply::Plan { eval, token, .. } => {
-                self.plans.settle((eval, token));
+                self.plans.finish((eval, token));
                 self.evals.plan_refused(eval, token, cx);
                 cx.outbox.reservation(ReservationChange::Release { eval, token });
             }
             OnApply::EvalFailed { eval } => self.evals.failure_refused(*eval, cx.now),
-            OnApply::Drained => self.drainer.settle(),
-            OnApply::Collected => self.collector.settle(cx.now),
-            OnApply::DeploymentStepped { deployment } => self.deployments.settle(deployment),
+            OnApply::Drained => self.drainer.proposal_done(),
+            OnApply::Collected => self.collector.proposal_done(cx.now),
+            OnApply::DeploymentStepped { deployment } => self.deployments.proposal_done(deployment),
             _ => {}
         }
     }
 
     /// What an entry changed, whoever proposed it.
-    pub fn follow(&mut self, changes: &[Change], index: u64, cx: &mut Context<'_>) -> Result<(), Fault> {
+    pub fn apply_changes(
+        &mut self,
+        changes: &[Change],
+        index: u64,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Fault> {
         for change in changes {
             match change {
-                Change::Eval(eval) => self.evals.follow(eval, cx),
+                Change::Eval(eval) => self.evals.apply_change(eval, cx),
                 Change::Alloc(alloc) => self.follow_alloc(alloc, index, cx)?,
                 Change::Node(node) => self.follow_node(node, index, cx)?,
-                Change::Deployment(change) => self.deployments.follow(change.id, change.active),
+                Change::Deployment(change) => self.deployments.apply_change(change.id, change.active),
                 Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
                 Change::EvalDeleted(eval) => self.evals.forget(eval),
                 Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
                 Change::Member { .. } => {
-                    self.membership.follow(cx.now);
+                    self.membership.apply_change(cx.now);
                     self.nodes.servers_changed(index);
                 }
-                Change::FeatureLevel { .. } => self.membership.follow(cx.now),
+                Change::FeatureLevel { .. } => self.membership.apply_change(cx.now),
                 Change::Namespace | Change::NodePool => {}
             }
         }
@@ -226,17 +231,17 @@ impl Leader {
         if node.opened {
             self.evals.unblock(&node.computed_class, index, cx.now);
         }
-        self.nodes.follow(node, cx.now);
+        self.nodes.apply_change(node, cx.now);
         let known = cx.view()?.node(node.id)?;
-        self.drainer.follow(known.as_deref(), node.id, cx);
+        self.drainer.apply_change(known.as_deref(), node.id, cx);
         Ok(())
     }
 
     /// It is as the state says now.
     pub fn follow_job(&mut self, key: &JobKey, view: &View, cx: &Context<'_>) -> Result<(), Fault> {
         let job = view.job(key)?;
-        self.system_jobs.follow(key, job.as_deref());
-        self.periodic.follow(key, job.as_deref(), view, cx)
+        self.system_jobs.apply_change(key, job.as_deref());
+        self.periodic.apply_change(key, job.as_deref(), view, cx)
     }
 
     /// There is something to do in the next turn already.

@@ -58,7 +58,7 @@ impl Server {
     pub(super) fn abandon_if_deposed(&mut self, now: Mono) {
         if self.leader.is_none() {
             for then in self.pending.abandon() {
-                self.tell_waiting(&then, unavailable(UNKNOWN), now);
+                self.reply_to_waiting(&then, unavailable(UNKNOWN), now);
             }
         }
         assert!(self.leader.is_some() || self.pending.is_empty(), "only a leader has entries pending");

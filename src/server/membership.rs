@@ -8,7 +8,7 @@ use super::pending::OnApply;
 use super::{NO_LEADER, Server, UNKNOWN, unavailable};
 use model::member::{MAX_SERVER_ID, ServerInfo, Suffrage};
 use model::time::{Mono, Span};
-use raft::{Change, ChangeRefused};
+use raft::{ChangeRefused, MembershipChange};
 use std::collections::BTreeMap;
 use wire::command::{Command, MemberChange};
 use wire::frame::{self, Body, Frame};
@@ -63,7 +63,7 @@ impl Membership {
     }
 
     /// The list has changed.
-    pub fn follow(&mut self, now: Mono) {
+    pub fn apply_change(&mut self, now: Mono) {
         self.next = Some(now);
     }
 
@@ -79,7 +79,7 @@ impl Server {
         if !(1..=MAX_SERVER_ID).contains(&id) || !info.is_bounded() {
             tracing::warn!(from, "a server announces itself in a way that cannot be");
         } else if self.members.is_removed(id) {
-            self.tell_removed(id, 0, now);
+            self.notify_removed(id, 0, now);
         } else if let Some(leader) = &mut self.leader {
             leader.membership.announce(id, info, now);
         } else if let Some(leader) = self.other_leader().filter(|_| is_direct) {
@@ -89,7 +89,7 @@ impl Server {
     }
 
     /// `number`: of what it asked.
-    pub(super) fn tell_removed(&mut self, id: u64, number: u64, now: Mono) {
+    pub(super) fn notify_removed(&mut self, id: u64, number: u64, now: Mono) {
         let frame = Frame { request: number, body: Body::ServerReply(ServerReply::Removed) };
         let (_, mut cx) = self.split(now);
         cx.send(Peer::Server(id), frame::encode(&frame));
@@ -113,7 +113,11 @@ impl Server {
         }
         for id in self.replica.raft().members().learners.clone() {
             // one that lags is looked at again
-            let _ = self.propose_change(Change::Promote(id), MemberChange::Promote { id }, OnApply::Nothing);
+            let _ = self.propose_change(
+                MembershipChange::Promote(id),
+                MemberChange::Promote { id },
+                OnApply::Nothing,
+            );
         }
         let is_needed =
             is_rising || !waiting.is_empty() || !self.replica.raft().members().learners.is_empty();
@@ -127,12 +131,12 @@ impl Server {
     fn list(&mut self, id: u64, info: ServerInfo, now: Mono) -> Progress {
         match self.members.get(id) {
             Some(member) if member.suffrage == Suffrage::Removed => {
-                self.tell_removed(id, 0, now);
+                self.notify_removed(id, 0, now);
                 Progress::Done
             }
             Some(member) if member.info == info => Progress::Done,
             _ if self.is_too_old(info.feature_level) => {
-                self.tell_too_old(id, now);
+                self.reject_too_old(id, now);
                 Progress::Done
             }
             Some(_) => {
@@ -141,7 +145,7 @@ impl Server {
                 Progress::Done
             }
             None => match self.propose_change(
-                Change::AddLearner(id),
+                MembershipChange::AddLearner(id),
                 MemberChange::Add { id, info },
                 OnApply::Nothing,
             ) {
@@ -158,7 +162,7 @@ impl Server {
     /// Raft's members change with the entry that changes the list.
     fn propose_change(
         &mut self,
-        change: Change,
+        change: MembershipChange,
         listed: MemberChange,
         then: OnApply,
     ) -> Result<(), ChangeRefused> {
@@ -178,7 +182,7 @@ impl Server {
             }
             Some(_) if id == self.id() => Err(self.hand_over_before_removal()),
             Some(_) => {
-                let (change, listed) = (Change::Remove(id), MemberChange::Remove { id });
+                let (change, listed) = (MembershipChange::Remove(id), MemberChange::Remove { id });
                 match self.propose_change(change, listed, OnApply::ServerRemoved { token }) {
                     Ok(()) => return,
                     Err(refused) => Err(not_changed(&refused)),
@@ -202,7 +206,7 @@ impl Server {
     }
 
     /// Who removed a server is told once a majority knows it for good. Whether it does, a server that leads no more cannot say.
-    pub(super) fn settle_removals(&mut self, now: Mono) {
+    pub(super) fn finish_removals(&mut self, now: Mono) {
         let raft = self.replica.raft();
         let leads = raft.is_leader();
         let is_settled = |removal: &Removal| !leads || raft.is_known_by_majority(removal.index);
@@ -266,7 +270,7 @@ impl Server {
     }
 
     /// Whoever asked for a transfer is told what became of it.
-    pub(super) fn settle_handover(&mut self, now: Mono) {
+    pub(super) fn finish_handover(&mut self, now: Mono) {
         let Some(Handover { token, to, term, deadline }) = &self.handover else { return };
         let (token, to, raft) = (*token, *to, self.replica.raft());
         let result = match raft.leader().filter(|_| raft.term() > *term) {

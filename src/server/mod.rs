@@ -7,7 +7,6 @@
 //! not rebuild from the state.
 
 mod admission;
-mod applied_log;
 mod blocked;
 mod broker;
 mod clock;
@@ -16,6 +15,7 @@ mod deployments;
 mod dequeue;
 mod drainer;
 pub mod effects;
+mod entry_logging;
 mod establish;
 mod eval_deletion;
 mod evals;
@@ -54,7 +54,7 @@ mod system_jobs;
 #[cfg(test)]
 mod testing;
 mod turn;
-mod unserved;
+mod unserved_types;
 mod watches;
 pub mod why;
 pub mod worker;
@@ -81,8 +81,8 @@ use model::time::Mono;
 use outbox::{Outbox, Proposal};
 use peer_clocks::PeerClocks;
 use pending::{MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
-use reads::Reads;
-use replica::{Applied, Replica, StepOutcome};
+use reads::PendingReads;
+use replica::{AppliedEntry, Replica, StepOutcome};
 use reservations::ReservationChange;
 use state::fault::Fault;
 use state::store::{Recovered, Store};
@@ -137,7 +137,7 @@ pub struct Server {
     /// Leads, and reads what came before.
     establishing: Option<Box<EstablishLeadership>>,
     pending: PendingEntries,
-    reads: Reads,
+    reads: PendingReads,
     forwarding: Forwarding,
     follower_workers: FollowerWorkers,
     outbox: Outbox,
@@ -158,7 +158,7 @@ impl Server {
         let joining = Joining::new(recovered.is_empty());
         let replica = Replica::open(raft, store, recovered)?;
         let mut clock = WallClock::default();
-        clock.follow(replica.last_stamp(), None);
+        clock.observe_stamp(replica.last_stamp(), None);
         let mut server = Server {
             replica,
             members: MemberList::default(),
@@ -168,7 +168,7 @@ impl Server {
             leader: None,
             establishing: None,
             pending: PendingEntries::default(),
-            reads: Reads::default(),
+            reads: PendingReads::default(),
             forwarding: Forwarding::new(seed),
             follower_workers: FollowerWorkers::new(seed),
             outbox: Outbox::default(),
@@ -330,14 +330,14 @@ impl Server {
 
     /// It is in no log.
     fn refuse_proposal(&mut self, then: OnApply, refusal: Refusal, now: Mono) {
-        self.tell_waiting(&then, refusal, now);
+        self.reply_to_waiting(&then, refusal, now);
         if let (Some(leader), mut cx) = self.split(now) {
             leader.proposal_refused(then, &mut cx);
         }
     }
 
     /// Whoever waits is told that this server does not lead any more, and so what is known of the write.
-    fn tell_waiting(&mut self, then: &OnApply, refusal: Refusal, now: Mono) {
+    fn reply_to_waiting(&mut self, then: &OnApply, refusal: Refusal, now: Mono) {
         let (_, mut cx) = self.split(now);
         match then.waiting() {
             Some(Waiting::User(token)) => cx.reply(token, Err(refusal)),
@@ -346,7 +346,7 @@ impl Server {
         }
     }
 
-    fn follow(&mut self, step: StepOutcome, now: Mono) -> Result<(), Fault> {
+    fn handle_step(&mut self, step: StepOutcome, now: Mono) -> Result<(), Fault> {
         step.messages.into_iter().for_each(|message| self.outbox.effect(turn::raft_message(message)));
         // before what the next leader's entries did is followed
         self.step_down_if_deposed(now);
@@ -357,7 +357,7 @@ impl Server {
         }
         let (applied, reads) = (!step.applied.is_empty(), step.reads);
         for entry in step.applied {
-            self.follow_entry(entry, now)?;
+            self.handle_entry(entry, now)?;
         }
         self.serve_reads(reads, now);
         self.abandon_if_deposed(now);
@@ -382,15 +382,15 @@ impl Server {
         }
     }
 
-    fn follow_entry(&mut self, Applied { term, outcome }: Applied, now: Mono) -> Result<(), Fault> {
+    fn handle_entry(&mut self, AppliedEntry { term, outcome }: AppliedEntry, now: Mono) -> Result<(), Fault> {
         let index = outcome.index;
         self.metrics.applied(index);
-        self.clock.follow(outcome.at, Some(now));
-        let settled = self.pending.settle(index, term);
-        for then in &settled.replaced {
-            self.tell_waiting(then, unavailable(REPLACED), now);
+        self.clock.observe_stamp(outcome.at, Some(now));
+        let completed = self.pending.complete(index, term);
+        for then in &completed.replaced {
+            self.reply_to_waiting(then, unavailable(REPLACED), now);
         }
-        if let Some(then) = settled.own {
+        if let Some(then) = completed.own {
             self.entry_applied(then, outcome.reply, now)?;
         }
         if outcome
@@ -400,8 +400,8 @@ impl Server {
         {
             self.members_changed(now)?;
         }
-        self.with_leader(now, |leader, cx| leader.follow(&outcome.changes, index, cx))?;
-        outcome.events.iter().for_each(applied_log::log_events);
+        self.with_leader(now, |leader, cx| leader.apply_changes(&outcome.changes, index, cx))?;
+        outcome.events.iter().for_each(entry_logging::log_events);
         self.changes.extend(outcome.changes);
         self.events.extend(outcome.events);
         Ok(())
@@ -433,7 +433,7 @@ impl Server {
             OnApply::NodeReported { asker } => reports::reported(asker, &result, &mut cx),
             // the next leader hears of the node itself, and of a list only a part is deleted
             OnApply::NodeAlive { .. } | OnApply::EvalsDeleted { .. } => {
-                self.tell_waiting(&then, unavailable(UNKNOWN), now)
+                self.reply_to_waiting(&then, unavailable(UNKNOWN), now)
             }
             _ => {}
         }

@@ -52,7 +52,7 @@ impl Nodes {
         }
     }
 
-    pub fn follow(&mut self, node: &NodeChange, now: Mono) {
+    pub fn apply_change(&mut self, node: &NodeChange, now: Mono) {
         match node.status {
             NodeStatus::Down => self.heartbeats.forget(node.id),
             // looked at again, until nobody waits for it any more

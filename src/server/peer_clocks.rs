@@ -27,7 +27,7 @@ pub struct PeerClocks {
 
 /// What the clocks of voters say of this server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub enum ClockVerdict {
     /// No majority of voters shows one time.
     Unknown,
     /// A majority shows this server's time.
@@ -38,7 +38,7 @@ pub enum Judgement {
 
 impl Server {
     /// A follower tells its leader the time, at once when it is a new one.
-    pub(super) fn tell_clock(&mut self, now: Mono) {
+    pub(super) fn send_time(&mut self, now: Mono) {
         let raft = self.replica.raft();
         let leader = self.other_leader().map(|leader| (leader, raft.term()));
         let mut clocks = std::mem::take(&mut self.peer_clocks);
@@ -48,17 +48,17 @@ impl Server {
     }
 
     /// Another server's clock shows that time.
-    pub(super) fn clock_told(&mut self, server: u64, wall: Wall, now: Mono) {
+    pub(super) fn receive_time(&mut self, server: u64, wall: Wall, now: Mono) {
         let raft = self.replica.raft();
         let (own, voters) = (raft.id(), raft.voters());
         if self.leader.is_none() || !self.clock.is_set() || !voters.contains(&server) {
             return;
         }
         self.peer_clocks.heard(server, wall - self.clock.at(now), now);
-        match self.peer_clocks.judge(own, &voters, now) {
-            Judgement::Unknown => {}
-            Judgement::Agrees => self.clock.confirm(),
-            Judgement::Outlier { agreeing, offset } => {
+        match self.peer_clocks.compare(own, &voters, now) {
+            ClockVerdict::Unknown => {}
+            ClockVerdict::Agrees => self.clock.confirm(),
+            ClockVerdict::Outlier { agreeing, offset } => {
                 tracing::warn!(target: "nomad", %offset, to = agreeing,
                     "this server's clock differs from that of most servers: leadership is transferred; set the clock");
                 if let Err(refused) = self.replica.transfer_leader(agreeing) {
@@ -93,7 +93,7 @@ impl PeerClocks {
         self.offsets.insert(server, (ahead, now));
     }
 
-    fn judge(&self, own: u64, voters: &[u64], now: Mono) -> Judgement {
+    fn compare(&self, own: u64, voters: &[u64], now: Mono) -> ClockVerdict {
         let fresh = |id: &u64| self.offsets.get(id).filter(|(_, at)| now.since(*at) < FORGET_AFTER);
         let mut known: Vec<(Span, u64)> =
             voters.iter().filter_map(|id| fresh(id).map(|(ahead, _)| (*ahead, *id))).collect();
@@ -105,10 +105,10 @@ impl PeerClocks {
         let most =
             known.iter().max_by_key(|(ahead, id)| (around(*ahead), *id == own, std::cmp::Reverse(*id)));
         match most {
-            Some((ahead, _)) if around(*ahead) < quorum => Judgement::Unknown,
-            Some((ahead, _)) if is_near(Span::ZERO, *ahead) => Judgement::Agrees,
-            Some((offset, agreeing)) => Judgement::Outlier { agreeing: *agreeing, offset: *offset },
-            None => Judgement::Unknown,
+            Some((ahead, _)) if around(*ahead) < quorum => ClockVerdict::Unknown,
+            Some((ahead, _)) if is_near(Span::ZERO, *ahead) => ClockVerdict::Agrees,
+            Some((offset, agreeing)) => ClockVerdict::Outlier { agreeing: *agreeing, offset: *offset },
+            None => ClockVerdict::Unknown,
         }
     }
 
@@ -127,32 +127,32 @@ mod tests {
 
     const NOW: Mono = Mono(1);
 
-    fn judged(voters: &[u64], ahead: &[(u64, i64)]) -> Judgement {
+    fn judged(voters: &[u64], ahead: &[(u64, i64)]) -> ClockVerdict {
         let mut clocks = PeerClocks::default();
         ahead.iter().for_each(|(id, seconds)| clocks.heard(*id, Span::seconds(*seconds), NOW));
-        clocks.judge(1, voters, NOW)
+        clocks.compare(1, voters, NOW)
     }
 
     #[test]
     fn a_majority_of_voters_decides_which_clock_is_off() {
         let year = 31_536_000;
-        assert_eq!(judged(&[1, 2, 3], &[(2, 3), (3, year)]), Judgement::Agrees);
+        assert_eq!(judged(&[1, 2, 3], &[(2, 3), (3, year)]), ClockVerdict::Agrees);
         let offset = Span::seconds(year);
         assert_eq!(
             judged(&[1, 2, 3], &[(2, year), (3, year + 9)]),
-            Judgement::Outlier { agreeing: 2, offset }
+            ClockVerdict::Outlier { agreeing: 2, offset }
         );
-        assert_eq!(judged(&[1, 2, 3], &[(2, year), (3, -year)]), Judgement::Unknown, "three times");
-        assert_eq!(judged(&[1, 2], &[(2, year)]), Judgement::Unknown, "one against one");
-        assert_eq!(judged(&[1, 2, 3, 4, 5], &[(2, year), (3, year)]), Judgement::Unknown, "two of five");
-        assert_eq!(judged(&[1], &[]), Judgement::Agrees, "nobody else votes");
+        assert_eq!(judged(&[1, 2, 3], &[(2, year), (3, -year)]), ClockVerdict::Unknown, "three times");
+        assert_eq!(judged(&[1, 2], &[(2, year)]), ClockVerdict::Unknown, "one against one");
+        assert_eq!(judged(&[1, 2, 3, 4, 5], &[(2, year), (3, year)]), ClockVerdict::Unknown, "two of five");
+        assert_eq!(judged(&[1], &[]), ClockVerdict::Agrees, "nobody else votes");
     }
 
     #[test]
     fn what_was_told_long_ago_is_forgotten() {
         let mut clocks = PeerClocks::default();
         clocks.heard(2, Span::ZERO, NOW);
-        assert_eq!(clocks.judge(1, &[1, 2, 3], NOW), Judgement::Agrees);
-        assert_eq!(clocks.judge(1, &[1, 2, 3], NOW.after(FORGET_AFTER)), Judgement::Unknown);
+        assert_eq!(clocks.compare(1, &[1, 2, 3], NOW), ClockVerdict::Agrees);
+        assert_eq!(clocks.compare(1, &[1, 2, 3], NOW.after(FORGET_AFTER)), ClockVerdict::Unknown);
     }
 }

@@ -114,7 +114,7 @@ pub fn with_evals(done: WriteReply, evals: Vec<EvalId>, modify_index: Option<u64
 
 /// What an applied entry means to those who wait.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct Completed {
     /// What waited for this very entry.
     pub own: Option<OnApply>,
     /// What waited for entries that can never be committed any more: another leader's took their place.
@@ -138,18 +138,18 @@ impl PendingEntries {
     }
 
     /// The entry is applied.
-    pub fn settle(&mut self, index: u64, term: u64) -> Settled {
+    pub fn complete(&mut self, index: u64, term: u64) -> Completed {
         let own = self.entries.remove(&(index, term));
-        let mut settled = Settled { own, replaced: vec![] };
+        let mut completed = Completed { own, replaced: vec![] };
         // logs that agree in an entry agree in all before it: behind one of a later term, none of an earlier one follows
         while let Some(first) = self.entries.first_entry()
             && first.key().1 < term
         {
-            settled.replaced.push(first.remove());
+            completed.replaced.push(first.remove());
         }
         let first = self.entries.first_key_value();
         assert!(first.is_none_or(|((i, _), _)| *i > index), "what waits for an applied entry was handed out");
-        settled
+        completed
     }
 
     /// Nobody knows what will become of these.
@@ -186,11 +186,11 @@ mod tests {
     fn an_entry_of_another_term_answers_nobody() {
         let mut pending = PendingEntries::default();
         [4, 5, 6].into_iter().for_each(|index| waits(&mut pending, index, 1));
-        let settled = pending.settle(4, 1);
-        assert_eq!((tokens(&settled.own), tokens(&settled.replaced)), (vec![4], vec![]));
-        let settled = pending.settle(5, 2);
-        assert!(settled.own.is_none(), "it is another leader's");
-        assert_eq!(tokens(&settled.replaced), [5, 6], "neither will ever be committed");
+        let completed = pending.complete(4, 1);
+        assert_eq!((tokens(&completed.own), tokens(&completed.replaced)), (vec![4], vec![]));
+        let completed = pending.complete(5, 2);
+        assert!(completed.own.is_none(), "it is another leader's");
+        assert_eq!(tokens(&completed.replaced), [5, 6], "neither will ever be committed");
         assert!(pending.is_empty());
     }
 
@@ -198,9 +198,9 @@ mod tests {
     fn entries_of_earlier_leaders_leave_what_waits_alone() {
         let mut pending = PendingEntries::default();
         waits(&mut pending, 9, 3);
-        let settled = pending.settle(8, 2);
-        assert!(settled.own.is_none() && settled.replaced.is_empty());
-        assert_eq!(tokens(&pending.settle(9, 3).own), [9]);
+        let completed = pending.complete(8, 2);
+        assert!(completed.own.is_none() && completed.replaced.is_empty());
+        assert_eq!(tokens(&pending.complete(9, 3).own), [9]);
         waits(&mut pending, 10, 3);
         assert_eq!(tokens(&pending.abandon().collect::<Vec<_>>()), [10]);
         assert_eq!(pending.abandon().count(), 0, "each is handed out once");

@@ -58,7 +58,7 @@ impl PeriodicDispatcher {
     }
 
     /// `job`: as it is now.
-    pub fn follow(
+    pub fn apply_change(
         &mut self,
         key: &JobKey,
         job: Option<&Job>,

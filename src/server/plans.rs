@@ -14,7 +14,7 @@ use std::sync::Arc;
 use wire::server_rpc::{InFlightPlan, TakenOnNode};
 
 /// So many nodes of plans in flight go along with an evaluation: several evaluations have to fit into one message.
-const MAX_NODES_TOLD: usize = 1024;
+const MAX_NODES_REPORTED: usize = 1024;
 
 /// One evaluation in one worker's hands, which has one plan at a time.
 type Key = (EvalId, EvalToken);
@@ -69,7 +69,7 @@ impl InFlight {
         assert!(before.is_none(), "a plan is in flight once");
     }
 
-    fn settle(&mut self, key: Key) {
+    fn finish(&mut self, key: Key) {
         for (node, taken) in self.plans.remove(&key).into_iter().flatten() {
             let left = self.on(node).minus(taken.amount);
             if left == Amount::ZERO {
@@ -112,8 +112,8 @@ impl Plans {
     }
 
     /// The entry was applied: the state tells from now on.
-    pub fn settle(&mut self, key: Key) {
-        self.in_flight.settle(key);
+    pub fn finish(&mut self, key: Key) {
+        self.in_flight.finish(key);
     }
 
     /// Plans that are proposed and not applied.
@@ -123,7 +123,7 @@ impl Plans {
 
     /// What each takes of nodes, for workers whose state does not show it before `visible_at`. Advice: of many nodes, the first.
     pub fn in_flight_plans(&self, visible_at: u64) -> Vec<InFlightPlan> {
-        let mut room = MAX_NODES_TOLD;
+        let mut room = MAX_NODES_REPORTED;
         let on_node = |(node, taken): &(NodeId, Taken)| {
             let holding = Holding { amount: taken.amount, claims: taken.claimed.clone() };
             let allocs = taken.amount.allocs;

@@ -9,12 +9,12 @@ use raft::ReadAnswer;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Reads {
+pub struct PendingReads {
     /// Confirmed, by the index that has to be applied first.
     confirmed: BTreeMap<u64, Vec<u64>>,
 }
 
-impl Reads {
+impl PendingReads {
     /// What raft has found out.
     pub fn take(&mut self, answers: Vec<ReadAnswer>, cx: &mut Context<'_>) {
         for ReadAnswer { context: token, index } in answers {
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_read_waits_until_its_index_is_applied() {
         let mut alone = Alone::with(|_| {});
-        let mut reads = Reads::default();
+        let mut reads = PendingReads::default();
         let (_, mut cx) = alone.split();
         let applied = cx.applied;
         let answer = |context, index| ReadAnswer { context, index };

@@ -32,7 +32,7 @@ const TICK: Span = Span::millis(100);
 const STAMPS_LOOKED_FOR: usize = 64;
 
 pub struct Replica {
-    raft: raft::Node,
+    raft: raft::RaftNode,
     store: Store,
     reader: Reader,
     /// `None`: no other replica is in the group, so time plays no role.
@@ -51,7 +51,7 @@ pub struct StepOutcome {
     /// To be sent: raft's messages that rest on the batch.
     pub messages: Vec<raft::Outbound>,
     /// In log order; those that concern raft alone included.
-    pub applied: Vec<Applied>,
+    pub applied: Vec<AppliedEntry>,
     /// Which index each read has to wait for.
     pub reads: Vec<raft::ReadAnswer>,
     /// A snapshot has taken the state's place before that.
@@ -59,7 +59,7 @@ pub struct StepOutcome {
 }
 
 /// An entry that is applied.
-pub struct Applied {
+pub struct AppliedEntry {
     pub term: u64,
     pub outcome: ApplyResult,
 }
@@ -100,7 +100,7 @@ impl Replica {
         };
         let compacted = saved.truncated.map_or(0, |(index, _)| index);
         let snapshots = Snapshots::new(config.seed);
-        let raft = raft::Node::open(config, saved).map_err(|e| Fault::corrupt(e.to_string()))?;
+        let raft = raft::RaftNode::open(config, saved).map_err(|e| Fault::corrupt(e.to_string()))?;
         let reader = store.reader();
         Ok(Replica {
             raft,
@@ -121,7 +121,7 @@ impl Replica {
         let snapshot = raft::Snapshot::founding(founding.ids());
         self.store.found(founding, &snapshot.members.encode())?;
         let saved = raft::Saved::from_snapshot(&snapshot);
-        self.raft = raft::Node::open(self.config, saved).map_err(|e| Fault::corrupt(e.to_string()))?;
+        self.raft = raft::RaftNode::open(self.config, saved).map_err(|e| Fault::corrupt(e.to_string()))?;
         self.compacted = snapshot.index;
         Ok(())
     }
@@ -155,7 +155,7 @@ impl Replica {
         members.voters.len() + members.learners.len() > 1
     }
 
-    pub fn raft(&self) -> &raft::Node {
+    pub fn raft(&self) -> &raft::RaftNode {
         &self.raft
     }
 
@@ -182,7 +182,7 @@ impl Replica {
     /// The same of an entry that changes the group's members and carries `command`.
     pub fn propose_change(
         &mut self,
-        change: raft::Change,
+        change: raft::MembershipChange,
         command: &Command,
     ) -> Result<(u64, u64), raft::ChangeRefused> {
         let index = self.raft.propose_change(change, record::encode(command))?;
@@ -295,7 +295,7 @@ impl Replica {
         Ok(StepOutcome { messages: released.messages, applied, reads: released.reads, restored })
     }
 
-    fn apply(&mut self, committed: &[raft::CommittedEntry]) -> Result<Vec<Applied>, Fault> {
+    fn apply(&mut self, committed: &[raft::CommittedEntry]) -> Result<Vec<AppliedEntry>, Fault> {
         let members = |c: &raft::CommittedEntry| c.conf_state.as_ref().map(raft::Members::encode);
         let conf_states: Vec<_> = committed.iter().map(members).collect();
         let entries: Vec<_> = committed
@@ -311,8 +311,8 @@ impl Replica {
         assert_eq!(outcomes.len(), entries.len(), "each entry has its outcome");
         self.raft.applied();
         let terms = committed.iter().map(|c| c.term);
-        let applied: Vec<Applied> =
-            terms.zip(outcomes).map(|(term, outcome)| Applied { term, outcome }).collect();
+        let applied: Vec<AppliedEntry> =
+            terms.zip(outcomes).map(|(term, outcome)| AppliedEntry { term, outcome }).collect();
         if let Some(last) = applied.last() {
             assert!(last.term >= self.last_applied_term, "terms in the log only grow");
             self.last_applied_term = last.term;

@@ -43,7 +43,7 @@ impl Server {
     }
 }
 
-fn log_status(raft: &raft::Node) -> LogStatus {
+fn log_status(raft: &raft::RaftNode) -> LogStatus {
     let at = raft.position();
     LogStatus {
         last_index: at.last_index,

@@ -93,7 +93,7 @@ impl Leader {
 
     /// A plan's entry is applied.
     pub fn plan_applied(&mut self, eval: EvalId, token: EvalToken, next: AfterPlan, cx: &mut Context<'_>) {
-        self.plans.settle((eval, token));
+        self.plans.finish((eval, token));
         self.evals.plan_applied(eval, token, next, &self.plans, cx);
     }
 }

@@ -38,7 +38,7 @@ impl SystemJobs {
     }
 
     /// `job`: as it is now.
-    pub fn follow(&mut self, key: &JobKey, job: Option<&Job>) {
+    pub fn apply_change(&mut self, key: &JobKey, job: Option<&Job>) {
         if job.is_some_and(|j| j.spec.job_type == JobType::System) {
             self.0.insert(key.clone());
         } else {

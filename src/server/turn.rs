@@ -74,16 +74,16 @@ impl Server {
         if let Some(step) = step {
             let outcome = self.replica.commit(step)?;
             self.metrics.done(Timed::DispatchLog);
-            self.follow(outcome, now)?;
+            self.handle_step(outcome, now)?;
         }
         self.abandon_if_deposed(now);
         self.establish_leadership(now)?;
-        self.settle_handover(now);
-        self.settle_removals(now);
+        self.finish_handover(now);
+        self.finish_removals(now);
         self.with_leader(now, Leader::hand_out)?;
         if self.replica.has_peers() {
             self.work_for_leader(now);
-            self.tell_clock(now);
+            self.send_time(now);
         }
         self.propose_all(now);
         self.send_snapshot_messages();

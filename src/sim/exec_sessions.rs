@@ -10,7 +10,7 @@ use super::processes::ProcessEnd;
 use super::users::HOME_REGION;
 use super::world::{Event, World};
 use ::keeper::effects::Input as ToKeeper;
-use client::effects::{Grant, Input};
+use client::effects::{Input, RequestOutcome};
 use model::id::{AllocId, RunId};
 use model::random::Stream;
 use model::task::{Exit, ExitStatus};
@@ -117,11 +117,11 @@ impl World {
         &mut self,
         n: NodeAt,
         token: u64,
-        result: Result<Grant, Refusal>,
+        result: Result<RequestOutcome, Refusal>,
     ) -> Result<(), String> {
         let Some((_, label)) = self.exec_users.asked.remove(&token) else { return Ok(()) };
         let (run, spec) = match result {
-            Ok(Grant::Session { run, spec }) => (run, spec),
+            Ok(RequestOutcome::Session { run, spec }) => (run, spec),
             Ok(other) => return Err(format!("{n} grants {other:?} to who wants a session")),
             Err(_) => {
                 self.faults.fired(Kind::SessionRefused);

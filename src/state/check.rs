@@ -9,7 +9,7 @@ mod scaling;
 use super::digest;
 use super::dispatched_spec;
 use super::fault::Fault;
-use super::left_children;
+use super::orphaned_children;
 use super::tables::{self, CreationKey, JobRow, Kind, NodeInfoRow, NodeRow, Part};
 use super::view::View;
 pub use members::members_are;
@@ -223,7 +223,7 @@ impl AllRows {
             wanted.insert(Part::Deployment.key(&tables::job_bytes(&d.job), &place.bytes()), vec![]);
         }
         self.dispatched(&mut wanted)?;
-        self.left_children(&mut wanted)?;
+        self.orphaned_children(&mut wanted)?;
         if let Some((key, _)) = wanted.iter().find(|(k, v)| self.indexes.get(*k) != Some(*v)) {
             return Err(format!("the index row {key:02x?} is missing or wrong"));
         }
@@ -333,7 +333,7 @@ impl AllRows {
     }
 
     /// What is counted of children whose parent is not there.
-    fn left_children(&self, wanted: &mut Bytes) -> Result<(), String> {
+    fn orphaned_children(&self, wanted: &mut Bytes) -> Result<(), String> {
         let mut left: BTreeMap<JobKey, Children> = BTreeMap::new();
         for (child, row) in self.jobs.iter().filter(|(_, job)| !job.kinship.parent().is_empty()) {
             let parent = JobKey::new(child.namespace.clone(), row.kinship.parent());
@@ -342,9 +342,9 @@ impl AllRows {
             }
         }
         let alive = left.into_iter().filter(|(_, children)| children.are_alive());
-        wanted.extend(
-            alive.map(|(parent, children)| (left_children::key(&parent), left_children::to_bytes(children))),
-        );
+        wanted.extend(alive.map(|(parent, children)| {
+            (orphaned_children::key(&parent), orphaned_children::to_bytes(children))
+        }));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The files that may hold a store's state, and the database in one of them: how it is opened and made, and what its book says.
+//! The files that may hold a store's state, and the database in one of them: how it is opened and made, and what its META table says.
 //! There are two such files, called slots: the state is in one of them, and a snapshot is written to the other.
 //!
 //! Refuses to know which slot counts, and the log. Invariant: a slot that is looked at is not changed by that.
@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::log_batch::Installation;
 use super::members;
 use super::options::Options;
-use super::tables::{self, Applied, FORMAT, Kind, META, STATE, StoredMembers};
+use super::tables::{self, AppliedState, FORMAT, Kind, META, STATE, StoredMembers};
 use super::view;
 use model::alloc::Allocation;
 use model::id::NodeId;
@@ -76,8 +76,8 @@ impl StorageBackend for Slot {
 
 /// What a database says of the state in it.
 #[derive(Debug)]
-pub(super) struct Book {
-    pub applied: Applied,
+pub(super) struct Meta {
+    pub applied: AppliedState,
     pub members: Option<Vec<u8>>,
     pub installed: Option<Installation>,
 }
@@ -100,7 +100,7 @@ pub(super) fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
         meta => meta?,
     };
     let Some(format) = meta.get(tables::META_FORMAT)? else {
-        return Err(Fault::corrupt("the database has a book but no format"));
+        return Err(Fault::corrupt("the database has a META table but no format"));
     };
     let bytes = format.value().try_into().map_err(|_| Fault::corrupt("the format is not a number"))?;
     Ok(Some(u32::from_be_bytes(bytes)))
@@ -121,7 +121,7 @@ pub(super) fn create(database: &Database) -> Result<(), Fault> {
 
 pub(super) fn write_applied(
     transaction: &WriteTransaction,
-    applied: Applied,
+    applied: AppliedState,
     conf_state: Option<&[u8]>,
 ) -> Result<(), Fault> {
     let mut meta = transaction.open_table(META)?;
@@ -139,11 +139,11 @@ pub(super) fn write_installed(transaction: &WriteTransaction, installed: &Instal
     Ok(())
 }
 
-pub(super) fn book(database: &Database) -> Result<Book, Fault> {
+pub(super) fn read_meta(database: &Database) -> Result<Meta, Fault> {
     let transaction = database.begin_read()?;
     let meta = transaction.open_table(META)?;
     let members: Option<StoredMembers> = tables::get(&meta, tables::META_MEMBERS)?;
-    Ok(Book {
+    Ok(Meta {
         applied: tables::get(&meta, tables::META_APPLIED)?.unwrap_or_default(),
         members: members.map(|m| m.conf_state),
         installed: tables::get(&meta, tables::META_INSTALLED)?,

@@ -20,17 +20,17 @@ mod dispatched_spec;
 pub mod fault;
 pub mod garbage;
 pub mod job_headers;
-mod left_children;
 pub mod log_batch;
 mod members;
 mod options;
+mod orphaned_children;
 mod scaling;
+pub mod scans;
 pub mod snapshot;
 pub mod store;
 pub mod tables;
 pub mod view;
 pub mod wal;
-pub mod walks;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;

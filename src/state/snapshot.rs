@@ -7,7 +7,7 @@
 use super::digest::row_hash;
 use super::fault::Fault;
 use super::log_batch::Installation;
-use super::tables::Applied;
+use super::tables::AppliedState;
 use super::view::View;
 use std::fmt;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -25,22 +25,22 @@ pub struct SnapshotHeader {
     pub term: u64,
     /// As raft encodes them.
     pub members: Vec<u8>,
-    /// Index, digest, and when each table changed last: `View::book`.
-    pub book: Vec<u8>,
+    /// Index, digest, and when each table changed last: `View::applied_state`.
+    pub applied_state: Vec<u8>,
     pub bytes: u64,
 }
 
 impl SnapshotHeader {
-    /// What the book says, if it is of this index.
-    pub(super) fn applied(&self) -> Result<Applied, Malformed> {
-        let applied: Applied = record::decode(&self.book).map_err(Malformed::Book)?;
+    /// What it says, if it is of this index.
+    pub(super) fn applied(&self) -> Result<AppliedState, Malformed> {
+        let applied: AppliedState = record::decode(&self.applied_state).map_err(Malformed::AppliedState)?;
         if applied.index != self.index {
-            return Err(Malformed::Index { book: applied.index, header: self.index });
+            return Err(Malformed::Index { applied: applied.index, header: self.index });
         }
         Ok(applied)
     }
 
-    pub(super) fn installation(&self, applied: &Applied) -> Installation {
+    pub(super) fn installation(&self, applied: &AppliedState) -> Installation {
         Installation { index: self.index, term: self.term, digest: applied.digest }
     }
 }
@@ -48,8 +48,8 @@ impl SnapshotHeader {
 /// What came is no snapshot, or not the one that was announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    Book(DecodeError),
-    Index { book: u64, header: u64 },
+    AppliedState(DecodeError),
+    Index { applied: u64, header: u64 },
     Row { key: u64, value: u64 },
     Order,
     Cut { bytes: usize },
@@ -59,9 +59,9 @@ pub enum Malformed {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Malformed::Book(e) => write!(f, "the snapshot's book cannot be read: {e}"),
-            Malformed::Index { book, header } => {
-                write!(f, "the snapshot's book is of index {book}, and not of {header}")
+            Malformed::AppliedState(e) => write!(f, "the snapshot's applied state cannot be read: {e}"),
+            Malformed::Index { applied, header } => {
+                write!(f, "the snapshot's applied state is of index {applied}, and not of {header}")
             }
             Malformed::Row { key, value } => {
                 write!(f, "a row of the snapshot has a key of {key} and a value of {value} bytes")
@@ -81,7 +81,7 @@ impl std::error::Error for Malformed {}
 
 /// Part of a snapshot's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct SnapshotChunk {
     pub bytes: Vec<u8>,
     /// Nothing follows.
     pub last: bool,
@@ -104,12 +104,12 @@ impl SnapshotRows {
     }
 
     /// The next bytes: as many as asked for, or the last ones.
-    pub fn next_piece(&mut self, bytes: usize) -> Result<Piece, Fault> {
+    pub fn next_chunk(&mut self, bytes: usize) -> Result<SnapshotChunk, Fault> {
         self.read_ahead(bytes)?;
         let length = self.ahead.len().min(bytes);
         let rest = self.ahead.split_off(length);
         let bytes = std::mem::replace(&mut self.ahead, rest);
-        Ok(Piece { bytes, last: self.all_read && self.ahead.is_empty() })
+        Ok(SnapshotChunk { bytes, last: self.all_read && self.ahead.is_empty() })
     }
 
     fn read_ahead(&mut self, bytes: usize) -> Result<(), Fault> {
@@ -215,11 +215,11 @@ mod tests {
         region
     }
 
-    fn pieces(region: &Region, bytes: usize) -> Vec<Piece> {
+    fn chunks(region: &Region, bytes: usize) -> Vec<SnapshotChunk> {
         let mut rows = SnapshotRows::new(region.view());
-        let mut out = vec![rows.next_piece(bytes).expect("reads")];
-        while out.last().is_some_and(|piece| !piece.last) {
-            out.push(rows.next_piece(bytes).expect("reads"));
+        let mut out = vec![rows.next_chunk(bytes).expect("reads")];
+        while out.last().is_some_and(|chunk| !chunk.last) {
+            out.push(rows.next_chunk(bytes).expect("reads"));
         }
         out
     }
@@ -236,33 +236,33 @@ mod tests {
         let region = sample();
         let wanted = check::rows(&region.view()).expect("reads");
         for bytes in [1, 7, 100, 4096, 1 << 20] {
-            let pieces = pieces(&region, bytes);
-            assert!(pieces.iter().all(|piece| piece.bytes.len() <= bytes), "a piece is bounded");
+            let chunks = chunks(&region, bytes);
+            assert!(chunks.iter().all(|chunk| chunk.bytes.len() <= bytes), "a chunk is bounded");
             let (mut parser, mut found) = (RowParser::default(), Rows::new());
-            for piece in &pieces {
-                parse(&mut parser, &piece.bytes, &mut found).expect("is sound");
+            for chunk in &chunks {
+                parse(&mut parser, &chunk.bytes, &mut found).expect("is sound");
             }
             assert_eq!(parser.finish(region.view().digest()), Ok(()));
-            assert!(found == wanted, "in pieces of {bytes} bytes");
+            assert!(found == wanted, "in chunks of {bytes} bytes");
         }
     }
 
     #[test]
     fn an_empty_state_is_one_empty_piece() {
-        let pieces = pieces(&Region::default(), 100);
-        assert_eq!(pieces, [Piece { bytes: vec![], last: true }]);
+        let chunks = chunks(&Region::default(), 100);
+        assert_eq!(chunks, [SnapshotChunk { bytes: vec![], last: true }]);
         assert_eq!(RowParser::default().finish(0), Ok(()));
     }
 
     #[test]
     fn a_piece_that_is_gone_doubled_or_changed_is_found() {
         let region = sample();
-        let pieces = pieces(&region, 1000);
+        let chunks = chunks(&region, 1000);
         let digest = region.view().digest();
         let read = |order: &[usize], flipped: Option<usize>| {
             let (mut parser, mut rows) = (RowParser::default(), Rows::new());
             for n in order {
-                let mut bytes = pieces[*n].bytes.clone();
+                let mut bytes = chunks[*n].bytes.clone();
                 if let Some(at) = flipped {
                     bytes[at] ^= 1;
                 }
@@ -270,13 +270,13 @@ mod tests {
             }
             parser.finish(digest)
         };
-        let all: Vec<usize> = (0..pieces.len()).collect();
+        let all: Vec<usize> = (0..chunks.len()).collect();
         assert!(all.len() > 4);
         assert_eq!(read(&all, None), Ok(()));
         assert!(read(&all[..all.len() - 1], None).is_err(), "its end is gone");
         assert!(read(&[&[0, 0], &all[1..]].concat(), None).is_err(), "its begin came twice");
         assert!(read(&[&all[..2], &all[3..]].concat(), None).is_err(), "a part is gone");
-        for at in 0..pieces[1].bytes.len().min(60) {
+        for at in 0..chunks[1].bytes.len().min(60) {
             assert!(read(&all, Some(at)).is_err(), "byte {at}");
         }
     }
@@ -291,11 +291,20 @@ mod tests {
 
     #[test]
     fn a_book_of_another_index_is_refused() {
-        let book = sample().view().book();
-        let header = |index| SnapshotHeader { index, term: 1, members: vec![], book: book.clone(), bytes: 0 };
+        let applied_state = sample().view().applied_state();
+        let header = |index| SnapshotHeader {
+            index,
+            term: 1,
+            members: vec![],
+            applied_state: applied_state.clone(),
+            bytes: 0,
+        };
         assert!(header(22).applied().is_ok());
         let refused = header(23).applied();
-        assert_eq!(refused, Err(Malformed::Index { book: 22, header: 23 }));
-        assert!(matches!(SnapshotHeader { book: vec![9], ..header(22) }.applied(), Err(Malformed::Book(_))));
+        assert_eq!(refused, Err(Malformed::Index { applied: 22, header: 23 }));
+        assert!(matches!(
+            SnapshotHeader { applied_state: vec![9], ..header(22) }.applied(),
+            Err(Malformed::AppliedState(_))
+        ));
     }
 }

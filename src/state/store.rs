@@ -10,10 +10,10 @@ mod founding;
 mod installation;
 
 use super::apply::{self, ApplyResult, Applying, Committed, FleetEdit};
-use super::database::{self, Book, Slot};
+use super::database::{self, Meta, Slot};
 use super::fault::Fault;
 use super::log_batch::{LogBatch, Replay};
-use super::tables::{Applied, FORMAT, STATE};
+use super::tables::{AppliedState, FORMAT, STATE};
 use super::view::View;
 use super::wal::{Wal, WalContents, WalFile, WalFound};
 use installation::{Incoming, Retired};
@@ -135,7 +135,7 @@ pub struct Store {
     /// The last index in the segment before the one that is written.
     last_before: u64,
     /// As of the last commit, durable or not.
-    applied: Applied,
+    applied: AppliedState,
     /// Changed since the last durable commit.
     unsaved_rows: usize,
     fleet: Fleet,
@@ -159,7 +159,7 @@ struct PublishedState {
     database: Arc<Database>,
     /// Each view of this database has a clone.
     in_use: Arc<()>,
-    applied: Applied,
+    applied: AppliedState,
     fleet: FleetSnapshot,
 }
 
@@ -197,9 +197,9 @@ impl Store {
             Some(found) => return Err(OpenError::Format { found, known: FORMAT }),
         };
         database::check_feature_level(&database, options.feature_level)?;
-        let book = database::book(&database)?;
-        let applied = book.applied;
-        let recovered = recover(book, replay)?;
+        let meta = database::read_meta(&database)?;
+        let applied = meta.applied;
+        let recovered = recover(meta, replay)?;
         let fleet = database::rebuild_fleet(&database)?;
         slots[usize::from(1 - slot)].clear()?;
         let (database, in_use) = (Arc::new(database), Arc::new(()));
@@ -436,21 +436,21 @@ fn replay(contents: &WalContents) -> Result<(Replay, u64), Fault> {
 }
 
 /// What the log and the database say together.
-fn recover(book: Book, mut replay: Replay) -> Result<Recovered, Fault> {
-    if replay.install.is_some() && replay.install != book.installed {
+fn recover(meta: Meta, mut replay: Replay) -> Result<Recovered, Fault> {
+    if replay.install.is_some() && replay.install != meta.installed {
         let slot = replay.slot;
         return Err(Fault::corrupt(format!(
             "state.{slot} does not hold the snapshot that was installed there"
         )));
     }
     let server_id = replay.server_id.ok_or_else(|| Fault::corrupt("the log does not say whose it is"))?;
-    let applied = book.applied.index;
+    let applied = meta.applied.index;
     let truncated = replay.compact(applied)?;
     Ok(Recovered {
         server_id,
         entries: replay.entries,
         hard_state: replay.hard_state,
-        conf_state: book.members.or(replay.conf_state),
+        conf_state: meta.members.or(replay.conf_state),
         truncated,
         applied,
     })

@@ -391,7 +391,7 @@ pub(super) struct NodeRow {
 
 /// How far this replica has applied the log, and what came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Applied {
+pub(super) struct AppliedState {
     pub index: u64,
     /// Sum of `row_hash` over all rows of `STATE`.
     pub digest: u64,
@@ -406,7 +406,7 @@ pub(super) struct StoredMembers {
 }
 
 wire::records! {
-    Applied = "applied index" 1;
+    AppliedState = "applied index" 1;
     StoredMembers = "members" 1;
     JobRow = "job row" 1;
     NodeInfoRow = "node description" 1;

@@ -5,7 +5,9 @@
 
 use super::dispatched_spec::{must_read_spec, read_spec};
 use super::fault::Fault;
-use super::tables::{self, Applied, CreationKey, JobRow, Kind, NodeInfoRow, NodeRow, Part, Rows, VersionRow};
+use super::tables::{
+    self, AppliedState, CreationKey, JobRow, Kind, NodeInfoRow, NodeRow, Part, Rows, VersionRow,
+};
 use model::alloc::Allocation;
 use model::canonical::DEFAULT_NAMESPACE;
 use model::deployment::Deployment;
@@ -40,7 +42,7 @@ pub enum Table {
 
 pub struct View {
     pub(super) rows: ReadOnlyTable<&'static [u8], &'static [u8]>,
-    pub(super) applied: Applied,
+    pub(super) applied: AppliedState,
     fleet: FleetSnapshot,
     fault: OnceLock<Fault>,
     /// Says to the store that somebody reads this database.
@@ -56,7 +58,7 @@ impl fmt::Debug for View {
 impl View {
     pub(super) fn new(
         rows: ReadOnlyTable<&'static [u8], &'static [u8]>,
-        applied: Applied,
+        applied: AppliedState,
         fleet: FleetSnapshot,
         in_use: Arc<()>,
     ) -> View {
@@ -64,7 +66,7 @@ impl View {
     }
 
     /// What a snapshot of this state says of itself: its index, its digest, and when each table changed last.
-    pub fn book(&self) -> Vec<u8> {
+    pub fn applied_state(&self) -> Vec<u8> {
         record::encode(&self.applied)
     }
 

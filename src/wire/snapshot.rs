@@ -35,7 +35,7 @@ pub struct SnapshotOffer {
     /// As raft encodes them.
     pub members: Vec<u8>,
     /// As the store encodes it: index, digest, when each table changed last.
-    pub book: Vec<u8>,
+    pub applied_state: Vec<u8>,
     /// The size of the leader's file.
     pub bytes: u64,
     /// Whose state it is.

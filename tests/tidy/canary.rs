@@ -60,6 +60,13 @@ const CASES: &[(&str, Check, &str, &str, usize)] = &[
     ("name that says nothing", checks::module_names, "src/model/util.rs", "", 1),
     ("inline", checks::module_names, "src/model/a.rs", "mod helpers {}\nmod helpers_of_x {}", 1),
     ("bare of", checks::bare_of, "src/model/a.rs", "/// Of a job.\n// Of late, never.\nfn f() {}", 1),
+    (
+        "private word",
+        checks::private_words,
+        "src/server/a.rs",
+        "fn a() {}\nfn take_office() {}\n// enlist",
+        2,
+    ),
     ("of within", checks::bare_of, "src/model/a.rs", "/// The name\n/// Of a job. Often.\nfn f() {}", 0),
     (
         "long name",

@@ -125,6 +125,29 @@ pub fn bare_of(source: &Source) -> Vec<String> {
     found.map(|at| format!("{}:{}: opens with a bare \"Of\": say what it is", source.path, at + 1)).collect()
 }
 
+/// Names that nobody in this field would search for, and what they are called now. Whole words, in code and in comments.
+const PRIVATE_WORDS: &[(&str, &str)] = &[
+    ("take_office", "become_leader"),
+    ("leave_office", "step_down"),
+    ("bury_silent_nodes", "mark_expired_nodes_down"),
+    ("Unhurried", "deferred proposals"),
+    ("join_company", "flush"),
+    ("rehearsal", "job_plan"),
+    ("look_over", "search"),
+    ("enlist", "register"),
+];
+
+pub fn private_words(source: &Source) -> Vec<String> {
+    let mut found = vec![];
+    for (at, line) in source.code.lines().zip(source.comments.lines()).enumerate() {
+        let mut words = [line.0, line.1].into_iter().flat_map(|text| text.split(|c| !is_word(c)));
+        if let Some((old, new)) = words.find_map(|word| PRIVATE_WORDS.iter().find(|(old, _)| *old == word)) {
+            found.push(format!("{}:{}: `{old}` is called {new} here", source.path, at + 1));
+        }
+    }
+    found
+}
+
 /// Names of tests say the behaviour, at a length that a reader takes in at once.
 pub fn long_names(source: &Source) -> Vec<String> {
     let long = source.functions().into_iter().filter(|function| function.name.len() > NAME_CHARACTERS);

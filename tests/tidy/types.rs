@@ -18,9 +18,6 @@ pub const SAME_MEANING: &[(&str, usize)] = &[
     ("HostNetwork", 2),
 ];
 
-/// Different meanings that are still to be told apart, which may only become fewer.
-pub const LEFT: &[(&str, usize)] = &[("Change", 2), ("Node", 2), ("Reads", 2)];
-
 const KEYWORDS: [&str; 4] = ["struct", "enum", "trait", "type"];
 
 /// What is declared otherwise than the two lists say.

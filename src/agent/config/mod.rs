@@ -287,7 +287,7 @@ impl Config {
         for setting in &sources.flags {
             loading.flag(setting);
         }
-        let walk::Walked { mut config, settings, mut warnings, mut errors } = loading.finish();
+        let walk::LoadedConfig { mut config, settings, mut warnings, mut errors } = loading.finish();
         if errors.is_empty() {
             errors = check::check(&mut config);
             warnings.extend(check::options_without_effect(&config.client));

@@ -16,11 +16,11 @@ use std::ops::{Range, RangeInclusive};
 const MAX_FILE_BYTES: usize = 1 << 20;
 
 pub struct ConfigLoader {
-    walked: Walked,
+    walked: LoadedConfig,
 }
 
 /// What all sources came to.
-pub struct Walked {
+pub struct LoadedConfig {
     pub config: Config,
     pub settings: Settings,
     pub warnings: Vec<String>,
@@ -30,10 +30,10 @@ pub struct Walked {
 impl ConfigLoader {
     pub fn new(config: Config) -> ConfigLoader {
         let (settings, warnings, errors) = Default::default();
-        ConfigLoader { walked: Walked { config, settings, warnings, errors } }
+        ConfigLoader { walked: LoadedConfig { config, settings, warnings, errors } }
     }
 
-    pub fn finish(self) -> Walked {
+    pub fn finish(self) -> LoadedConfig {
         self.walked
     }
 

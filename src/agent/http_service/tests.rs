@@ -13,7 +13,7 @@ use ::io::http::{self, GRACE, HEAD_TIMEOUT, HttpLimits, HttpSettings};
 use api::agent::{AgentInfo, ClientReport};
 use api::request::MAX_BODY_BYTES;
 use async_channel::TrySendError;
-use client::effects::Grant;
+use client::effects::RequestOutcome;
 use model::alloc::ClientStatus;
 use model::id::{EvalId, JobKey};
 use model::time::{Mono, Span};
@@ -187,7 +187,7 @@ impl Server {
     fn granting<T>(&self, over: &AtomicBool, act: impl FnOnce() -> T) -> T {
         let answer = async {
             while let Ok(question) = self.questions.recv().await {
-                let grant = Grant::Files { ended: over.load(Ordering::Relaxed) };
+                let grant = RequestOutcome::Files { ended: over.load(Ordering::Relaxed) };
                 let _ = question.reply.send(Ok(grant)).await;
             }
         };

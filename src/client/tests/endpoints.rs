@@ -2,7 +2,7 @@
 
 use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
-use crate::effects::Grant;
+use crate::effects::RequestOutcome;
 use model::job::{JobType, RestartMode, Task, TaskAction};
 use model::resources::{Hook, Lifecycle};
 use model::task::TaskPhase;
@@ -10,7 +10,7 @@ use model::time::Span;
 use wire::client_rpc::{ClientReply, ClientRequest, LogStream, ReadOffset, RestartScope};
 use wire::request::RefusalKind;
 
-const DONE: Grant = Grant::Answer(ClientReply::Done);
+const DONE: RequestOutcome = RequestOutcome::Answer(ClientReply::Done);
 
 fn s(seconds: i64) -> Span {
     Span::seconds(seconds)
@@ -203,7 +203,7 @@ fn impossible_requests_are_refused() {
         assert_eq!(refused.kind, kind, "{ask:?}");
         assert!(refused.message.contains(message), "{ask:?}: {refused}");
     }
-    assert_eq!(w.ask(logs(alloc_id(1), "web")), Ok(Grant::Files { ended: false }));
+    assert_eq!(w.ask(logs(alloc_id(1), "web")), Ok(RequestOutcome::Files { ended: false }));
     w.drop_keeper();
     let refused = w.ask(signalling(None, "SIGHUP")).expect_err("nobody is there to do it");
     assert_eq!(refused.kind, RefusalKind::Unavailable);
@@ -240,7 +240,7 @@ fn metadata_that_is_set_is_kept_and_told() {
         ClientRequest::SetMetadata { changes }
     };
     let meta = |w: &mut World| match w.ask(ClientRequest::Metadata) {
-        Ok(Grant::Answer(ClientReply::Metadata { meta, dynamic, .. })) => (meta, dynamic),
+        Ok(RequestOutcome::Answer(ClientReply::Metadata { meta, dynamic, .. })) => (meta, dynamic),
         other => panic!("{other:?}"),
     };
     let registrations = w.registrations;
@@ -272,7 +272,9 @@ fn a_session_is_the_tasks_own_process_in_all_but_its_command() {
         let command = command.iter().map(|c| c.to_string()).collect();
         ClientRequest::Exec { alloc: alloc_id(1), task: task.into(), command, tty: false }
     };
-    let Ok(Grant::Session { run, spec }) = w.ask(exec("web", &["ls", "-l"])) else { panic!("refused") };
+    let Ok(RequestOutcome::Session { run, spec }) = w.ask(exec("web", &["ls", "-l"])) else {
+        panic!("refused")
+    };
     assert_eq!(Some(run), w.processes.iter().find(|p| p.label == "web").map(|p| p.run));
     assert_eq!(
         (spec.command.as_str(), &spec.args[..], spec.user.as_str()),
@@ -315,7 +317,7 @@ fn an_action_is_what_the_task_that_runs_says_it_is() {
         action: action.into(),
         tty: false,
     };
-    let Ok(Grant::Session { spec, .. }) = w.ask(ask("web", "show")) else { panic!("refused") };
+    let Ok(RequestOutcome::Session { spec, .. }) = w.ask(ask("web", "show")) else { panic!("refused") };
     assert_eq!(spec.command, format!("/allocs/{}/web/local/show", alloc_id(1)));
     assert_eq!(spec.args, ["web", "", "${n} $X"]);
     for (ask, kind, part) in [

@@ -2,7 +2,7 @@
 
 use super::fixtures;
 use super::world::{Process, World};
-use crate::effects::{Grant, Input};
+use crate::effects::{Input, RequestOutcome};
 use model::deployment::Verdict;
 use model::task::TaskState;
 use wire::client_rpc::ClientRequest;
@@ -13,7 +13,7 @@ use wire::rpc::NodeReply;
 
 impl World {
     /// Asks the node, and gives its answer.
-    pub fn ask(&mut self, ask: ClientRequest) -> Result<Grant, Refusal> {
+    pub fn ask(&mut self, ask: ClientRequest) -> Result<RequestOutcome, Refusal> {
         self.inbox.push_back(Input::Ask { token: 1, ask });
         self.settle();
         self.answers.pop().expect("every question is answered")

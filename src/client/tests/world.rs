@@ -5,7 +5,7 @@ use super::assigning::Watch;
 use super::fixtures;
 use crate::Client;
 use crate::config::Config;
-use crate::effects::{Effect, Grant, Input};
+use crate::effects::{Effect, Input, RequestOutcome};
 use model::deployment::Verdict;
 use model::id::{AllocId, RunId, Uuid};
 use model::member::{Generation, ServerList};
@@ -83,7 +83,7 @@ pub struct World {
     pub duplicate: bool,
     pub lose_every: Option<u64>,
     requests: u64,
-    pub answers: Vec<Result<Grant, Refusal>>,
+    pub answers: Vec<Result<RequestOutcome, Refusal>>,
     /// What the node has sent for users of its agent, and what they were told.
     pub passed_on: Vec<(Peer, u64, NodeHttpRequest)>,
     pub told_users: Vec<(u64, Result<ForwardedResponse, ForwardFailure>)>,

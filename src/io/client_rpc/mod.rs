@@ -16,7 +16,7 @@ mod stream;
 
 use crate::executor;
 use async_channel::{Receiver, Sender, TrySendError};
-use client::effects::Grant;
+use client::effects::RequestOutcome;
 pub use exec::ExecSession;
 use files::AllocFiles;
 use logs::{LogLocation, LogReader};
@@ -53,7 +53,7 @@ pub enum CallResult {
 /// Asks the client's brain for a reply or a grant.
 pub struct GrantRequest {
     pub ask: ClientRequest,
-    pub reply: Sender<Result<Grant, Refusal>>,
+    pub reply: Sender<Result<RequestOutcome, Refusal>>,
 }
 
 /// Queues a call, and waits for its reply.
@@ -87,7 +87,7 @@ pub async fn call<Q, A>(
 pub struct BrainHandle(Sender<GrantRequest>);
 
 impl BrainHandle {
-    async fn ask(&self, question: ClientRequest) -> Result<Grant, Refusal> {
+    async fn ask(&self, question: ClientRequest) -> Result<RequestOutcome, Refusal> {
         call(&self.0, |reply| GrantRequest { ask: question, reply }).await
     }
 }
@@ -131,9 +131,9 @@ struct Node {
 impl Node {
     async fn answer(&self, ask: ClientRequest) -> Result<CallResult, Refusal> {
         match self.brain.ask(ask.clone()).await? {
-            Grant::Answer(answer) => Ok(CallResult::Reply(answer)),
-            Grant::Files { .. } => self.read(ask).await,
-            Grant::Session { run, spec } => {
+            RequestOutcome::Answer(answer) => Ok(CallResult::Reply(answer)),
+            RequestOutcome::Files { .. } => self.read(ask).await,
+            RequestOutcome::Session { run, spec } => {
                 let tty = matches!(
                     ask,
                     ClientRequest::Exec { tty: true, .. } | ClientRequest::Action { tty: true, .. }
@@ -141,11 +141,11 @@ impl Node {
                 let session = exec::start(&self.executor, self.dirs.data_dir.clone(), run, spec, tty);
                 session.await.map(CallResult::Session)
             }
-            Grant::Runs { core_mhz, .. } if ask == ClientRequest::HostStats => {
+            RequestOutcome::Runs { core_mhz, .. } if ask == ClientRequest::HostStats => {
                 let figures = stats::of_host(self.dirs.alloc_dir.clone(), core_mhz).await;
                 Ok(CallResult::Reply(ClientReply::HostStats(figures)))
             }
-            Grant::Runs { runs, core_mhz } => {
+            RequestOutcome::Runs { runs, core_mhz } => {
                 let figures = stats::of_runs(runs, core_mhz).await;
                 Ok(CallResult::Reply(ClientReply::AllocResourceUsage(figures)))
             }

@@ -6,7 +6,7 @@
 use super::BrainHandle;
 use crate::executor;
 use async_channel::{Receiver, Sender};
-use client::effects::Grant;
+use client::effects::RequestOutcome;
 use rustix::io::Errno;
 use smol::Timer;
 use std::time::{Duration, Instant};
@@ -85,7 +85,9 @@ async fn pump(
 
 async fn has_ended(again: Option<&(BrainHandle, ClientRequest)>) -> bool {
     match again {
-        Some((brain, ask)) => !matches!(brain.ask(ask.clone()).await, Ok(Grant::Files { ended: false })),
+        Some((brain, ask)) => {
+            !matches!(brain.ask(ask.clone()).await, Ok(RequestOutcome::Files { ended: false }))
+        }
         None => true,
     }
 }

@@ -8,7 +8,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::{self, Errno};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What is ready. The numbers name clients and the driver's slots.
+/// What is ready. The numbers name clients and the event loop's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadyToken {
     Listener,

@@ -6,8 +6,8 @@
 mod cgroup;
 mod cgroup_usage;
 mod connection;
-mod driver;
 mod epoll;
+mod event_loop;
 mod journal;
 mod keeper_dir;
 mod mark;
@@ -22,7 +22,7 @@ pub mod users;
 
 pub use cgroup::{Cgroups, Group};
 pub use connection::MAX_FDS;
-pub use driver::run;
+pub use event_loop::run;
 pub use keeper_dir::connect;
 
 use model::id::RunId;

@@ -2,7 +2,7 @@
 //! What raft promises is checked after every turn of a replica.
 
 use crate::snapshot::Installed;
-use crate::{Batch, CommittedEntry, Config, Members, Node, Outbound, ReadAnswer, Saved, Snapshot};
+use crate::{Batch, CommittedEntry, Config, Members, Outbound, RaftNode, ReadAnswer, Saved, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// SplitMix64, as a source of the scheduler's choices.
@@ -74,7 +74,7 @@ impl Disk {
 }
 
 pub struct Replica {
-    pub node: Option<Node>,
+    pub node: Option<RaftNode>,
     pub disk: Disk,
     pub state: State,
     pub paused: bool,
@@ -171,7 +171,7 @@ impl Cluster {
         let replica = self.replicas.get_mut(&id).expect("a replica");
         replica.starts += 1;
         replica.state = replica.disk.state.clone();
-        let node = Node::open(Config { id, seed }, replica.disk.saved());
+        let node = RaftNode::open(Config { id, seed }, replica.disk.saved());
         replica.node = Some(node.expect("what was saved opens"));
     }
 
@@ -183,7 +183,7 @@ impl Cluster {
         self.streaming.retain(|(from, _)| *from != id);
     }
 
-    pub fn node(&mut self, id: u64) -> &mut Node {
+    pub fn node(&mut self, id: u64) -> &mut RaftNode {
         self.replicas.get_mut(&id).and_then(|r| r.node.as_mut()).expect("it runs")
     }
 

@@ -2,11 +2,11 @@
 
 use super::cluster::{Cluster, Disk};
 use crate::election::ELECTION_TICKS;
-use crate::{Config, Node, Saved, Snapshot};
+use crate::{Config, RaftNode, Saved, Snapshot};
 
 #[test]
 fn an_empty_replica_never_campaigns() {
-    let mut node = Node::open(Config { id: 4, seed: 1 }, Saved::default()).unwrap();
+    let mut node = RaftNode::open(Config { id: 4, seed: 1 }, Saved::default()).unwrap();
     for _ in 0..10 * ELECTION_TICKS {
         node.tick();
         assert!(node.step().is_none());
@@ -18,7 +18,7 @@ fn an_empty_replica_never_campaigns() {
 fn timeouts_come_from_the_seed_and_differ() {
     let founded = || Saved::from_snapshot(&Snapshot::founding([1, 2, 3]));
     let ticks_until_campaign = |id, seed| {
-        let mut node = Node::open(Config { id, seed }, founded()).unwrap();
+        let mut node = RaftNode::open(Config { id, seed }, founded()).unwrap();
         (1..100).find(|_| {
             node.tick();
             node.has_work()
@@ -40,7 +40,7 @@ fn timeouts_come_from_the_seed_and_differ() {
 #[test]
 fn timeouts_are_drawn_again_with_each_term_and_campaign() {
     let saved = Saved::from_snapshot(&Snapshot::founding([1, 2, 3]));
-    let mut node = Node::open(Config { id: 1, seed: 3 }, saved).unwrap();
+    let mut node = RaftNode::open(Config { id: 1, seed: 3 }, saved).unwrap();
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..400 {
         node.tick();

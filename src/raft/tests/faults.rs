@@ -1,7 +1,7 @@
 //! Seeds: every fault at once, then none, and everybody agrees and goes on.
 
 use super::cluster::{Cluster, Disk, Faults};
-use crate::Change;
+use crate::MembershipChange;
 
 const SEEDS: u64 = 60;
 const FAULTY_ROUNDS: u64 = 150;
@@ -96,7 +96,7 @@ fn work(cluster: &mut Cluster, round: u64) {
     let leading: Vec<u64> = cluster
         .replicas
         .iter()
-        .filter(|(_, r)| r.node.as_ref().is_some_and(crate::Node::is_leader))
+        .filter(|(_, r)| r.node.as_ref().is_some_and(crate::RaftNode::is_leader))
         .map(|(id, _)| *id)
         .collect();
     for id in leading {
@@ -121,16 +121,18 @@ fn change(cluster: &mut Cluster) {
     let members = cluster.node(leader).members().clone();
     let next = cluster.replicas.keys().last().expect("a replica") + 1;
     let change = match cluster.random.below(4) {
-        0 if members.voters.len() + members.learners.len() < 6 && next < 12 => Change::AddLearner(next),
-        1 if members.voters.len() > 3 => Change::Remove(members.voters[0]),
+        0 if members.voters.len() + members.learners.len() < 6 && next < 12 => {
+            MembershipChange::AddLearner(next)
+        }
+        1 if members.voters.len() > 3 => MembershipChange::Remove(members.voters[0]),
         _ => match members.learners.first() {
-            Some(learner) => Change::Promote(*learner),
+            Some(learner) => MembershipChange::Promote(*learner),
             None => return,
         },
     };
     let context = format!("{change:?}").into_bytes();
     if cluster.node(leader).propose_change(change, context).is_ok()
-        && let Change::AddLearner(id) = change
+        && let MembershipChange::AddLearner(id) = change
     {
         cluster.add(id, Disk::default());
     }

@@ -1,7 +1,7 @@
 //! A group of one: it leads at once, without time, and restarts from what it saved.
 
 use super::cluster::{Cluster, Disk};
-use crate::{Config, Node, Saved, Snapshot};
+use crate::{Config, RaftNode, Saved, Snapshot};
 
 const CONFIG: Config = Config { id: 1, seed: 7 };
 
@@ -48,7 +48,7 @@ fn a_restart_replays_what_was_durable_but_not_applied() {
 #[test]
 fn a_log_without_founding_snapshot_goes_on() {
     let saved = Saved { conf_state: Some(vec![1, 1, 0, 0, 0, 0]), ..Saved::default() };
-    let mut node = Node::open(CONFIG, saved).unwrap();
+    let mut node = RaftNode::open(CONFIG, saved).unwrap();
     let step = node.step().unwrap();
     assert_eq!(step.batch.entries[0].0, 1);
     assert!(node.persisted(step).committed.len() == 1 && node.is_leader());
@@ -86,7 +86,7 @@ fn damage_is_told_not_guessed() {
     let opens = |change: &dyn Fn(&mut Saved)| {
         let mut saved = disk.clone();
         change(&mut saved);
-        Node::open(CONFIG, saved).is_ok()
+        RaftNode::open(CONFIG, saved).is_ok()
     };
     assert!(opens(&|_| {}));
     assert!(!opens(&|s| drop(s.entries.remove(0))));
@@ -105,7 +105,7 @@ fn damage_is_told_not_guessed() {
 fn a_founding_snapshot_is_where_everybody_begins() {
     let founded = Saved::from_snapshot(&Snapshot::founding([3, 1, 2]));
     assert_eq!((founded.truncated, founded.applied), (Some((1, 1)), 1));
-    let node = Node::open(CONFIG, founded).unwrap();
+    let node = RaftNode::open(CONFIG, founded).unwrap();
     assert_eq!(node.voters(), [1, 2, 3]);
     assert_eq!((node.term(), node.is_leader()), (1, false));
 }

@@ -2,18 +2,18 @@
 
 use super::cluster::{Cluster, Disk};
 use crate::members::{MAX_MEMBERS, PROMOTION_LAG_ENTRIES};
-use crate::{Change, ChangeRefused as R, Members};
+use crate::{ChangeRefused as R, Members, MembershipChange};
 
 /// The leader adds a replica; both rest when it has caught up.
 fn add_learner(cluster: &mut Cluster, id: u64) {
     let leader = cluster.elect();
     cluster.settle();
-    cluster.node(leader).propose_change(Change::AddLearner(id), b"add".to_vec()).unwrap();
+    cluster.node(leader).propose_change(MembershipChange::AddLearner(id), b"add".to_vec()).unwrap();
     cluster.add(id, Disk::default());
     cluster.settle();
 }
 
-fn change(cluster: &mut Cluster, change: Change) -> Result<u64, R> {
+fn change(cluster: &mut Cluster, change: MembershipChange) -> Result<u64, R> {
     let leader = cluster.leader().unwrap();
     cluster.node(leader).propose_change(change, vec![])
 }
@@ -24,12 +24,12 @@ fn a_learner_catches_up_is_promoted_and_removed() {
     add_learner(&mut cluster, 2);
     assert_eq!(*cluster.node(2).members(), Members { voters: vec![1], learners: vec![2] });
     assert_eq!(cluster.snapshots_taken, 1, "an empty replica begins with a snapshot");
-    let index = change(&mut cluster, Change::Promote(2)).unwrap();
+    let index = change(&mut cluster, MembershipChange::Promote(2)).unwrap();
     cluster.settle();
     assert_eq!(cluster.node(2).voters(), [1, 2]);
     assert_eq!(cluster.committed[&index].1, None, "no bytes are no command");
 
-    change(&mut cluster, Change::Remove(2)).unwrap();
+    change(&mut cluster, MembershipChange::Remove(2)).unwrap();
     cluster.settle();
     assert_eq!(*cluster.node(1).members(), Members::of_voters([1]));
     let rows = cluster.replicas[&1].state.rows.iter();
@@ -41,20 +41,20 @@ fn changes_are_refused_with_a_reason() {
     let mut cluster = Cluster::new(2, &[1, 2, 3]);
     let leader = cluster.elect();
     let other = leader % 3 + 1;
-    assert_eq!(cluster.node(other).propose_change(Change::Remove(1), vec![]), Err(R::NotLeader));
+    assert_eq!(cluster.node(other).propose_change(MembershipChange::Remove(1), vec![]), Err(R::NotLeader));
     cluster.settle();
-    assert_eq!(change(&mut cluster, Change::AddLearner(0)), Err(R::InvalidId));
-    assert_eq!(change(&mut cluster, Change::AddLearner(other)), Err(R::AlreadyMember(other)));
-    assert_eq!(change(&mut cluster, Change::Promote(other)), Err(R::NotLearner(other)));
-    assert_eq!(change(&mut cluster, Change::Promote(9)), Err(R::NotLearner(9)));
-    assert_eq!(change(&mut cluster, Change::Remove(9)), Err(R::NotMember(9)));
-    assert_eq!(change(&mut cluster, Change::Remove(leader)), Err(R::OwnRemoval));
+    assert_eq!(change(&mut cluster, MembershipChange::AddLearner(0)), Err(R::InvalidId));
+    assert_eq!(change(&mut cluster, MembershipChange::AddLearner(other)), Err(R::AlreadyMember(other)));
+    assert_eq!(change(&mut cluster, MembershipChange::Promote(other)), Err(R::NotLearner(other)));
+    assert_eq!(change(&mut cluster, MembershipChange::Promote(9)), Err(R::NotLearner(9)));
+    assert_eq!(change(&mut cluster, MembershipChange::Remove(9)), Err(R::NotMember(9)));
+    assert_eq!(change(&mut cluster, MembershipChange::Remove(leader)), Err(R::OwnRemoval));
     let large = vec![0; crate::MAX_ENTRY_BYTES + 1];
-    let refused = cluster.node(leader).propose_change(Change::AddLearner(4), large);
+    let refused = cluster.node(leader).propose_change(MembershipChange::AddLearner(4), large);
     assert_eq!(refused, Err(R::TooLarge { bytes: crate::MAX_ENTRY_BYTES + 1 }));
 
     cluster.node(leader).transfer_leader(other).unwrap();
-    assert_eq!(change(&mut cluster, Change::AddLearner(4)), Err(R::Transferring));
+    assert_eq!(change(&mut cluster, MembershipChange::AddLearner(4)), Err(R::Transferring));
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn every_refusal_says_what_is_wrong() {
 fn the_last_voter_stays_and_members_are_bounded() {
     let mut cluster = Cluster::new(3, &[1]);
     cluster.turns(1);
-    assert_eq!(change(&mut cluster, Change::Remove(1)), Err(R::LastVoter));
+    assert_eq!(change(&mut cluster, MembershipChange::Remove(1)), Err(R::LastVoter));
     for id in 2..=MAX_MEMBERS as u64 {
-        change(&mut cluster, Change::AddLearner(id)).unwrap();
+        change(&mut cluster, MembershipChange::AddLearner(id)).unwrap();
         cluster.turns(1);
     }
-    assert_eq!(change(&mut cluster, Change::AddLearner(99)), Err(R::TooManyMembers));
+    assert_eq!(change(&mut cluster, MembershipChange::AddLearner(99)), Err(R::TooManyMembers));
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn one_change_at_a_time() {
     let mut cluster = Cluster::new(4, &[1, 2, 3]);
     let leader = cluster.elect();
     cluster.settle();
-    change(&mut cluster, Change::AddLearner(4)).unwrap();
-    assert_eq!(change(&mut cluster, Change::AddLearner(5)), Err(R::Pending));
+    change(&mut cluster, MembershipChange::AddLearner(4)).unwrap();
+    assert_eq!(change(&mut cluster, MembershipChange::AddLearner(5)), Err(R::Pending));
     cluster.until("the first is applied", 20, |c| c.node(leader).members().contains(4));
-    change(&mut cluster, Change::AddLearner(5)).unwrap();
+    change(&mut cluster, MembershipChange::AddLearner(5)).unwrap();
 }
 
 #[test]
@@ -109,14 +109,14 @@ fn a_new_leader_first_commits_in_its_term() {
     cluster.until("somebody leads", 100, |c| c.leader().is_some());
     let leader = cluster.leader().unwrap();
     if !cluster.node(leader).raw.raft.commit_to_current_term() {
-        assert_eq!(change(&mut cluster, Change::AddLearner(4)), Err(R::Pending));
+        assert_eq!(change(&mut cluster, MembershipChange::AddLearner(4)), Err(R::Pending));
     }
     cluster.isolate(leader);
     cluster.until("another leads", 200, |c| c.leader().is_some_and(|id| id != leader));
     let other = cluster.leader().unwrap();
     cluster.isolate(other);
     if !cluster.node(other).raw.raft.commit_to_current_term() {
-        assert_eq!(change(&mut cluster, Change::AddLearner(4)), Err(R::Pending));
+        assert_eq!(change(&mut cluster, MembershipChange::AddLearner(4)), Err(R::Pending));
     }
 }
 
@@ -124,9 +124,12 @@ fn a_new_leader_first_commits_in_its_term() {
 fn a_learner_that_lags_is_not_promoted() {
     let mut cluster = Cluster::new(6, &[1]);
     cluster.turns(1);
-    change(&mut cluster, Change::AddLearner(2)).unwrap();
+    change(&mut cluster, MembershipChange::AddLearner(2)).unwrap();
     cluster.turns(1);
-    assert_eq!(change(&mut cluster, Change::Promote(2)), Err(R::Behind { id: 2, entries: u64::MAX }));
+    assert_eq!(
+        change(&mut cluster, MembershipChange::Promote(2)),
+        Err(R::Behind { id: 2, entries: u64::MAX })
+    );
     cluster.add(2, Disk::default());
     cluster.settle();
     cluster.isolate(2);
@@ -135,10 +138,10 @@ fn a_learner_that_lags_is_not_promoted() {
     }
     cluster.turns(1);
     let entries = PROMOTION_LAG_ENTRIES + 1;
-    assert_eq!(change(&mut cluster, Change::Promote(2)), Err(R::Behind { id: 2, entries }));
+    assert_eq!(change(&mut cluster, MembershipChange::Promote(2)), Err(R::Behind { id: 2, entries }));
     cluster.heal();
     cluster.settle();
-    change(&mut cluster, Change::Promote(2)).unwrap();
+    change(&mut cluster, MembershipChange::Promote(2)).unwrap();
 }
 
 #[test]
@@ -148,9 +151,9 @@ fn a_log_from_its_first_entry_on_takes_no_members() {
     cluster.budget_bytes = 0;
     cluster.add(1, Disk { state, ..Disk::default() });
     cluster.turns(1);
-    assert_eq!(change(&mut cluster, Change::AddLearner(2)), Err(R::NothingCompacted));
+    assert_eq!(change(&mut cluster, MembershipChange::AddLearner(2)), Err(R::NothingCompacted));
     cluster.until("it is compacted", 50, |c| c.node(1).position().compacted > 0);
-    change(&mut cluster, Change::AddLearner(2)).unwrap();
+    change(&mut cluster, MembershipChange::AddLearner(2)).unwrap();
 }
 
 /// The removal was proposed by another leader, which died before it could commit it.
@@ -160,7 +163,7 @@ fn a_leader_that_applies_its_own_removal_steps_down() {
     let leader = cluster.elect();
     cluster.settle();
     let (next, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
-    change(&mut cluster, Change::Remove(next)).unwrap();
+    change(&mut cluster, MembershipChange::Remove(next)).unwrap();
     cluster.cut.extend([(leader, third), (next, leader)]);
     cluster.step();
     cluster.crash(leader);
@@ -180,7 +183,7 @@ fn an_applied_change_is_not_told_again_after_a_crash() {
     let mut cluster = Cluster::new(9, &[1]);
     cluster.turns(1);
     let before = cluster.replicas[&1].state.clone();
-    let index = change(&mut cluster, Change::AddLearner(2)).unwrap();
+    let index = change(&mut cluster, MembershipChange::AddLearner(2)).unwrap();
     cluster.turns(1);
     let after = cluster.replicas[&1].state.clone();
     for (state, times) in [(before, 1), (after, 0)] {
@@ -206,12 +209,12 @@ fn a_change_is_written_with_the_commit_of_the_one_before() {
     let (late, dead) = (others[0], others[1]);
     cluster.isolate(late);
     cluster.crash(dead);
-    let first = change(&mut cluster, Change::AddLearner(6)).unwrap();
+    let first = change(&mut cluster, MembershipChange::AddLearner(6)).unwrap();
     cluster.until("the change is applied by three", 20, |c| {
         others[2..].iter().chain([&leader]).all(|id| c.replicas[id].state.applied >= first)
     });
     others[2..].iter().for_each(|id| cluster.isolate(*id));
-    let second = change(&mut cluster, Change::AddLearner(7)).unwrap();
+    let second = change(&mut cluster, MembershipChange::AddLearner(7)).unwrap();
     cluster.cut.retain(|(from, to)| ![*from, *to].contains(&late));
     cluster.until("the late one has both", 20, |c| c.replicas[&late].disk.entries.contains_key(&second));
     let known = stored_commit(&cluster, late);
@@ -234,7 +237,7 @@ fn a_removal_is_known_for_good_before_a_majority_says_so() {
         let left: Vec<u64> = (1..=4).filter(|id| *id != dead).collect();
         cluster.crash(dead);
         let before = cluster.replicas[&leader].state.clone();
-        let removal = change(&mut cluster, Change::Remove(dead)).unwrap();
+        let removal = change(&mut cluster, MembershipChange::Remove(dead)).unwrap();
         assert!(!cluster.node(leader).is_known_by_majority(removal));
         if restarts {
             cluster.cut.extend(left.iter().map(|id| (*id, leader)));
@@ -268,9 +271,9 @@ fn a_removal_is_known_for_good_before_a_majority_says_so() {
 fn a_lone_voter_writes_that_a_member_is_removed() {
     let mut cluster = Cluster::new(13, &[1]);
     cluster.turns(1);
-    change(&mut cluster, Change::AddLearner(2)).unwrap();
+    change(&mut cluster, MembershipChange::AddLearner(2)).unwrap();
     cluster.turns(1);
-    let removal = change(&mut cluster, Change::Remove(2)).unwrap();
+    let removal = change(&mut cluster, MembershipChange::Remove(2)).unwrap();
     let node = cluster.node(1);
     let appends = node.step().expect("an entry");
     assert!(node.persisted(appends).committed.iter().any(|entry| entry.index == removal));

@@ -1,7 +1,7 @@
 //! Reads by index: answered by leader and followers, batched, and lost with the leader that was asked.
 
 use super::cluster::Cluster;
-use crate::reads::{MAX_READS, Reads};
+use crate::reads::{MAX_READS, ReadIndexes};
 use crate::{ReadLost, ReadRefused};
 
 fn answers(cluster: &Cluster, id: u64) -> Vec<Result<u64, ReadLost>> {
@@ -103,7 +103,7 @@ fn a_new_leader_answers_when_it_has_committed_in_its_term() {
 
 #[test]
 fn answers_to_an_earlier_run_are_nobodys() {
-    let (mut old, mut new) = (Reads::new(1), Reads::new(2));
+    let (mut old, mut new) = (ReadIndexes::new(1), ReadIndexes::new(2));
     old.expect(7, vec![70]);
     new.expect(7, vec![71]);
     let request_ctx = old.context(1, 7);

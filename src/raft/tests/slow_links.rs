@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use crate::outgoing::MAX_INFLIGHT_BYTES;
-use crate::{Node, Outbound};
+use crate::{Outbound, RaftNode};
 use std::collections::VecDeque;
 
 const MIB: usize = 1 << 20;
@@ -16,7 +16,7 @@ struct SlowLink {
     sent_bytes: usize,
 }
 
-fn turn(node: &mut Node) -> Vec<Outbound> {
+fn turn(node: &mut RaftNode) -> Vec<Outbound> {
     let Some(step) = node.step() else { return vec![] };
     let early = step.early.clone();
     let released = node.persisted(step);

@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, Disk};
 use crate::record::{decode_message, encode_message};
-use crate::{Change, InstallRefused, Installed, Members, Saved, Snapshot};
+use crate::{InstallRefused, Installed, Members, MembershipChange, Saved, Snapshot};
 use raft_engine::Storage;
 use raft_engine::eraftpb::MessageType;
 
@@ -49,7 +49,7 @@ fn who_is_later_than_the_budget_gets_one() {
 fn a_failed_snapshot_is_wanted_again() {
     let mut cluster = Cluster::new(3, &[1]);
     cluster.turns(1);
-    cluster.node(1).propose_change(Change::AddLearner(2), vec![]).unwrap();
+    cluster.node(1).propose_change(MembershipChange::AddLearner(2), vec![]).unwrap();
     cluster.turns(1);
     cluster.add(2, Disk::default());
     cluster.cut.insert((1, 2));
@@ -136,7 +136,7 @@ fn an_installed_snapshot_is_acknowledged_when_it_is_durable() {
 #[test]
 fn a_candidate_installs_without_a_term_of_its_own() {
     let founded = Saved::from_snapshot(&Snapshot::founding([1, 2, 3]));
-    let mut node = crate::Node::open(crate::Config { id: 1, seed: 1 }, founded).unwrap();
+    let mut node = crate::RaftNode::open(crate::Config { id: 1, seed: 1 }, founded).unwrap();
     (0..30).for_each(|_| node.tick());
     let term = node.term();
     let snapshot = Snapshot { index: 9, term: 1, members: Members::of_voters([1, 2, 3]) };
@@ -162,7 +162,7 @@ fn a_snapshot_is_offered_to_its_members_only() {
 fn no_message_holds_a_snapshot() {
     let mut cluster = Cluster::new(9, &[1]);
     cluster.turns(1);
-    let index = cluster.node(1).propose_change(Change::AddLearner(2), vec![]).unwrap();
+    let index = cluster.node(1).propose_change(MembershipChange::AddLearner(2), vec![]).unwrap();
     cluster.turns(1);
     let ack = raft_engine::eraftpb::Message {
         msg_type: MessageType::MsgAppendResponse,

@@ -145,7 +145,7 @@ fn progress_deadlines_survive_wrong_clocks() {
     let (now, later) = (Mono(0).after(Span::seconds(1)), Mono(0).after(Span::seconds(601)));
     for (wall, due) in [(AT, later), (Wall(1), later), (AT + Span::hours(9), now)] {
         let mut watcher = DeploymentWatcher::default();
-        watcher.follow(deployment.id, true);
+        watcher.apply_change(deployment.id, true);
         watcher.set_deadlines(&deployment, now, wall);
         assert_eq!(watcher.overdue(deployment.id, due).len(), 1);
         assert_eq!(watcher.overdue(deployment.id, Mono(due.0 - 1)).len(), 0);

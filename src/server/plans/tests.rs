@@ -222,7 +222,7 @@ fn plans_unaware_of_a_preemption_change_nothing_of_it() {
     let taken = Taken { leaving: vec![low.id], ..Taken::default() };
     alone.leader().plans.submit(under_way(), vec![(low.node_id, taken)]);
     assert_eq!((in_place(&mut alone), moved(&mut alone)), (0, 0), "while that is under way");
-    alone.leader().plans.settle(under_way());
+    alone.leader().plans.finish(under_way());
     alone.work(vec![registers(sized("high", 50, 900))]);
     assert_eq!(only_alloc(&alone, "low").desired, DesiredStatus::Evict);
     assert_eq!((in_place(&mut alone), moved(&mut alone)), (0, 0), "and afterwards");
@@ -370,7 +370,7 @@ fn of_plans_in_flight_so_many_nodes_are_told_and_no_more() {
         plans.submit((model::id::EvalId::from_random(n), model::id::EvalToken::from_random(n)), taken);
     }
     let told: Vec<usize> = plans.in_flight_plans(9).iter().map(|plan| plan.nodes.len()).collect();
-    assert_eq!(told, [600, MAX_NODES_TOLD - 600]);
+    assert_eq!(told, [600, MAX_NODES_REPORTED - 600]);
 }
 
 fn stop(id: AllocId) -> AllocStop {

@@ -82,7 +82,7 @@ impl Snapshots {
 
 /// A replica as snapshots see it.
 pub struct Parts<'a> {
-    pub raft: &'a mut raft::Node,
+    pub raft: &'a mut raft::RaftNode,
     pub store: &'a mut Store,
     pub now: Mono,
 }
@@ -143,7 +143,7 @@ impl Snapshots {
             index,
             term,
             members: members.encode(),
-            book: view.book(),
+            applied_state: view.applied_state(),
             bytes: parts.store.state_bytes()?,
             region_id: view.founding()?.map(|founding| founding.region_id).unwrap_or_default(),
         };
@@ -237,9 +237,9 @@ impl Snapshots {
         if !space_free {
             return self.stop(from, transfer, StopReason::NoRoom);
         }
-        let SnapshotOffer { index, term, members, book, bytes, .. } = offer;
+        let SnapshotOffer { index, term, members, applied_state, bytes, .. } = offer;
         self.receiving = None;
-        match parts.store.receive_snapshot(SnapshotHeader { index, term, members, book, bytes }) {
+        match parts.store.receive_snapshot(SnapshotHeader { index, term, members, applied_state, bytes }) {
             Ok(()) => {
                 tracing::info!(from, index, "takes a snapshot");
                 let receiver = Receiver::new((from, transfer), snapshot, parts.now);
@@ -268,7 +268,7 @@ impl Snapshots {
             self.stop(from, transfer, StopReason::Malformed);
             return Ok(());
         }
-        let mut taken = parts.store.receive_piece(bytes);
+        let mut taken = parts.store.receive_chunk(bytes);
         if last {
             taken = taken.and_then(|()| parts.store.complete_snapshot());
         }

@@ -5,7 +5,7 @@
 
 use model::time::{Mono, Span};
 use state::fault::Fault;
-use state::snapshot::{Piece, SnapshotRows};
+use state::snapshot::{SnapshotChunk, SnapshotRows};
 use wire::snapshot::{CHUNK_BYTES, SnapshotMessage, SnapshotOffer};
 
 /// The follower says nothing for so long: it has gone.
@@ -20,7 +20,7 @@ pub struct Sender {
     offer: SnapshotOffer,
     rows: SnapshotRows,
     /// The chunk that was asked for last: it may be asked for again.
-    sent: Option<(u64, Piece)>,
+    sent: Option<(u64, SnapshotChunk)>,
     begun: Mono,
     heard: Mono,
     offered: Mono,
@@ -51,13 +51,13 @@ impl Sender {
     pub fn pull(&mut self, chunk: u64, now: Mono) -> Result<Option<SnapshotMessage>, Fault> {
         let next = match &self.sent {
             None => Some(0),
-            Some((_, Piece { last: true, .. })) => None,
+            Some((_, SnapshotChunk { last: true, .. })) => None,
             Some((sent, _)) => Some(sent + 1),
         };
         if next == Some(chunk) {
-            self.sent = Some((chunk, self.rows.next_piece(CHUNK_BYTES)?));
+            self.sent = Some((chunk, self.rows.next_chunk(CHUNK_BYTES)?));
         }
-        let Some((sent, Piece { bytes, last })) = self.sent.clone() else { return Ok(None) };
+        let Some((sent, SnapshotChunk { bytes, last })) = self.sent.clone() else { return Ok(None) };
         if sent != chunk {
             return Ok(None);
         }
@@ -102,7 +102,7 @@ mod tests {
             index: 1,
             term: 1,
             members: vec![],
-            book: vec![],
+            applied_state: vec![],
             bytes: 0,
             region_id: Default::default(),
         }

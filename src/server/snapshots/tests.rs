@@ -10,7 +10,7 @@ const SELF: u64 = 3;
 
 /// A replica that is empty.
 struct Follower {
-    raft: raft::Node,
+    raft: raft::RaftNode,
     store: Store,
     snapshots: Snapshots,
     now: Mono,
@@ -18,7 +18,7 @@ struct Follower {
 
 impl Follower {
     fn new() -> Follower {
-        let raft = raft::Node::open(raft::Config { id: SELF, seed: 1 }, raft::Saved::default()).unwrap();
+        let raft = raft::RaftNode::open(raft::Config { id: SELF, seed: 1 }, raft::Saved::default()).unwrap();
         let (store, _) = Store::open(in_memory(), Options::default()).unwrap();
         Follower { raft, store, snapshots: Snapshots::new(1), now: NOW }
     }
@@ -88,7 +88,7 @@ fn offer(region: &Region, transfer: u64) -> SnapshotOffer {
         index: view.index(),
         term: 1,
         members,
-        book: view.book(),
+        applied_state: view.applied_state(),
         bytes,
         region_id: Default::default(),
     }
@@ -173,7 +173,7 @@ fn what_cannot_be_taken_is_refused_with_its_reason() {
     };
     assert_eq!(says(&|_| {}, false), stopped(7, StopReason::NoRoom));
     assert_eq!(says(&|o| o.members = vec![9, 9], true), stopped(7, StopReason::Malformed));
-    assert_eq!(says(&|o| o.book = vec![9], true), stopped(7, StopReason::Malformed));
+    assert_eq!(says(&|o| o.applied_state = vec![9], true), stopped(7, StopReason::Malformed));
     let others = Members::of_voters([1, 2]).encode();
     assert_eq!(says(&|o| o.members.clone_from(&others), true), stopped(7, StopReason::Refused));
     assert_eq!(says(&|_| {}, true), pull(7, 0));

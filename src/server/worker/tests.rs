@@ -26,7 +26,7 @@ fn narrow(nodes: u128) -> Region {
     region
 }
 
-type Book = RefCell<Reservations>;
+type SharedReservations = RefCell<Reservations>;
 
 fn task(n: u128, job: &str) -> ScheduleTask {
     ScheduleTask {
@@ -43,8 +43,8 @@ fn key(task: &ScheduleTask) -> Key {
     (task.eval.id, task.token)
 }
 
-fn decided(region: &Region, task: &ScheduleTask, book: &Book) -> Box<Decision> {
-    decide(task, &region.store.reader(), || book.borrow_mut()).expect("the state can be read")
+fn decided(region: &Region, task: &ScheduleTask, reservations: &SharedReservations) -> Box<Decision> {
+    decide(task, &region.store.reader(), || reservations.borrow_mut()).expect("the state can be read")
 }
 
 fn chosen(decision: &Decision) -> Vec<NodeId> {
@@ -53,20 +53,20 @@ fn chosen(decision: &Decision) -> Vec<NodeId> {
 
 #[test]
 fn workers_that_see_the_same_state_do_not_want_the_same_room() {
-    let (region, book) = (narrow(2), Book::default());
-    let first = chosen(&decided(&region, &task(1, "a"), &book));
-    let second = chosen(&decided(&region, &task(2, "b"), &book));
+    let (region, reservations) = (narrow(2), SharedReservations::default());
+    let first = chosen(&decided(&region, &task(1, "a"), &reservations));
+    let second = chosen(&decided(&region, &task(2, "b"), &reservations));
     assert_eq!((first.len(), second.len()), (1, 1));
     assert_ne!(first, second);
-    let alone = chosen(&decided(&region, &task(2, "b"), &Book::default()));
+    let alone = chosen(&decided(&region, &task(2, "b"), &SharedReservations::default()));
     assert_eq!(alone, first, "without reservations both want the same");
 }
 
 #[test]
 fn only_the_state_says_that_there_is_no_room() {
-    let (region, book) = (narrow(1), Book::default());
-    let first = decided(&region, &task(1, "a"), &book);
-    let second = decided(&region, &task(2, "b"), &book);
+    let (region, reservations) = (narrow(1), SharedReservations::default());
+    let first = decided(&region, &task(1, "a"), &reservations);
+    let second = decided(&region, &task(2, "b"), &reservations);
     assert_eq!(chosen(&second), chosen(&first), "whether the first is carried out is not known yet");
     assert_eq!(second.eval.status, EvalStatus::Complete);
     assert!(second.created.is_empty(), "nothing is blocked");
@@ -74,25 +74,25 @@ fn only_the_state_says_that_there_is_no_room() {
 
 #[test]
 fn what_does_not_come_is_free_again() {
-    let (region, book) = (narrow(2), Book::default());
+    let (region, reservations) = (narrow(2), SharedReservations::default());
     let first = task(1, "a");
-    let wanted = chosen(&decided(&region, &first, &book));
+    let wanted = chosen(&decided(&region, &first, &reservations));
     let (eval, token) = key(&first);
-    book.borrow_mut().apply(&[ReservationChange::Release { eval, token }]);
-    assert_eq!(chosen(&decided(&region, &task(2, "b"), &book)), wanted);
+    reservations.borrow_mut().apply(&[ReservationChange::Release { eval, token }]);
+    assert_eq!(chosen(&decided(&region, &task(2, "b"), &reservations)), wanted);
 }
 
 #[test]
 fn what_the_state_tells_is_not_counted_twice() {
-    let (mut region, book) = (narrow(1), Book::default());
+    let (mut region, reservations) = (narrow(1), SharedReservations::default());
     let first = task(1, "a");
-    let decision = decided(&region, &first, &book);
+    let decision = decided(&region, &first, &reservations);
     let index = region.view().index() + 1;
     let (eval, token) = key(&first);
-    book.borrow_mut().apply(&[ReservationChange::Visible { eval, token, index }]);
+    reservations.borrow_mut().apply(&[ReservationChange::Visible { eval, token, index }]);
     let other = key(&task(2, "b"));
     let fleet_with =
-        |view: &state::view::View| book.borrow_mut().fleet_with(other, view.index(), view.fleet());
+        |view: &state::view::View| reservations.borrow_mut().fleet_with(other, view.index(), view.fleet());
     let view = region.view();
     assert!(fleet_with(&view).is_some(), "not before it is there");
     let (nodes, evals) = (decision.plan.nodes.clone(), vec![decision.eval.clone()]);
@@ -109,20 +109,20 @@ fn what_the_state_tells_is_not_counted_twice() {
         .expect("is applied");
     let view = region.view();
     assert!(fleet_with(&view).is_none());
-    assert!(book.borrow().is_empty(), "nobody looks at an older state");
+    assert!(reservations.borrow().is_empty(), "nobody looks at an older state");
 }
 
 #[test]
 fn what_another_took_meanwhile_is_not_written_twice() {
-    let (region, book) = (narrow(2), Book::default());
+    let (region, reservations) = (narrow(2), SharedReservations::default());
     let view = region.view();
     let (early, late) = (task(1, "a"), task(2, "b"));
-    assert!(book.borrow_mut().fleet_with(key(&early), view.index(), view.fleet()).is_none());
-    let quick = decided(&region, &late, &book);
-    let mut same = decided(&region, &task(3, "a"), &Book::default());
+    assert!(reservations.borrow_mut().fleet_with(key(&early), view.index(), view.fleet()).is_none());
+    let quick = decided(&region, &late, &reservations);
+    let mut same = decided(&region, &task(3, "a"), &SharedReservations::default());
     assert_eq!(chosen(&same), chosen(&quick));
-    assert!(!book.borrow_mut().reserve(key(&early), view.index(), &same.plan, view.fleet()));
+    assert!(!reservations.borrow_mut().reserve(key(&early), view.index(), &same.plan, view.fleet()));
     let other = if chosen(&quick) == [node_id(1)] { node_id(2) } else { node_id(1) };
     same.plan.nodes[0].node_id = other;
-    assert!(book.borrow_mut().reserve(key(&early), view.index(), &same.plan, view.fleet()));
+    assert!(reservations.borrow_mut().reserve(key(&early), view.index(), &same.plan, view.fleet()));
 }

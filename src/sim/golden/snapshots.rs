@@ -6,13 +6,13 @@ use wire::snapshot::{SnapshotMessage, SnapshotOffer, StopReason};
 
 pub fn snapshots(s: &mut Samples) {
     let (transfer, chunk) = (77, 5);
-    let (members, book) = (vec![1, 2, 3], vec![4, 5]);
+    let (members, applied_state) = (vec![1, 2, 3], vec![4, 5]);
     let offer = SnapshotOffer {
         transfer,
         index: 900,
         term: 3,
         members,
-        book,
+        applied_state,
         bytes: 70_000,
         region_id: super::uuid(4),
     };

@@ -23,7 +23,7 @@ const SMALL: Options = Options {
     unverified: false,
 };
 const SERVER_ID: u64 = 17;
-const PIECE_BYTES: usize = 8 << 10;
+const CHUNK_BYTES: usize = 8 << 10;
 const TERM: u64 = 3;
 const MEMBERS: [u8; 3] = [7, 8, 9];
 
@@ -58,16 +58,22 @@ fn follower(entries: u64) -> Vec<Vec<u8>> {
 
 fn header(view: &View) -> SnapshotHeader {
     let members = MEMBERS.to_vec();
-    SnapshotHeader { index: view.index(), term: TERM, members, book: view.book(), bytes: 1 << 20 }
+    SnapshotHeader {
+        index: view.index(),
+        term: TERM,
+        members,
+        applied_state: view.applied_state(),
+        bytes: 1 << 20,
+    }
 }
 
 fn receive(store: &mut Store, region: &Region) -> Result<(), NotInstalled> {
     store.receive_snapshot(header(&region.view()))?;
     let mut rows = SnapshotRows::new(region.view());
     loop {
-        let piece = rows.next_piece(PIECE_BYTES).expect("the source is sound");
-        store.receive_piece(&piece.bytes)?;
-        if piece.last {
+        let chunk = rows.next_chunk(CHUNK_BYTES).expect("the source is sound");
+        store.receive_chunk(&chunk.bytes)?;
+        if chunk.last {
             return store.complete_snapshot();
         }
     }
@@ -98,7 +104,11 @@ fn must_be(store: &Store, region: &Region) {
     assert_eq!((store.applied(), store.digest()), (region.store.applied(), region.store.digest()));
     let view = store.reader().view().expect("reads");
     consistent(&view).expect("is consistent");
-    assert_eq!(view.book(), region.view().book(), "the tables' indexes are the leader's, too");
+    assert_eq!(
+        view.applied_state(),
+        region.view().applied_state(),
+        "the tables' indexes are the leader's, too"
+    );
 }
 
 #[test]
@@ -107,12 +117,12 @@ fn a_snapshot_takes_the_place_of_state_and_log() {
     let (mut store, _) = Store::open(disk.media(), SMALL).expect("opens");
     (store.applied() + 1..=30).for_each(|n| reapply(&mut store, n));
     let (reader, old) = (store.reader(), store.reader().view().expect("reads"));
-    let before = old.book();
+    let before = old.applied_state();
     install(&mut store, &region).expect("nothing fails");
     must_be(&store, &region);
     assert_eq!(reader.view().expect("reads").index(), 100, "readers are not bound to a slot");
     assert_eq!(old.jobs(None, "", None, 100).expect("reads").len(), 30, "an old view stays good");
-    assert_eq!((old.index(), old.book()), (30, before));
+    assert_eq!((old.index(), old.applied_state()), (30, before));
     drop((old, store));
     let (store, recovered) = Store::open(disk.media(), SMALL).expect("opens");
     assert_eq!(recovered, wanted(&region));
@@ -257,9 +267,9 @@ fn no_room_stops_a_snapshot_and_not_the_store() {
         let mut rows = SnapshotRows::new(new.view());
         let mut taken = Ok(());
         while taken.is_ok() {
-            let piece = rows.next_piece(PIECE_BYTES).expect("the source is sound");
-            taken = store.receive_piece(&piece.bytes);
-            if piece.last && taken.is_ok() {
+            let chunk = rows.next_chunk(CHUNK_BYTES).expect("the source is sound");
+            taken = store.receive_chunk(&chunk.bytes);
+            if chunk.last && taken.is_ok() {
                 taken = store.complete_snapshot();
                 break;
             }
@@ -282,15 +292,15 @@ fn no_room_stops_a_snapshot_and_not_the_store() {
 fn a_failing_disk_under_the_other_slot_touches_no_state() {
     let (new, old, images) = (region(100), region(31), follower(30));
     let mut failed = 0;
-    for piece in 0..6 {
+    for chunk in 0..6 {
         for forgets in [false, true] {
-            let disk = SimDisk::with_images(piece, images.clone());
+            let disk = SimDisk::with_images(chunk, images.clone());
             let (mut store, _) = Store::open(disk.media(), SMALL).expect("opens");
             (store.applied() + 1..=30).for_each(|n| reapply(&mut store, n));
             store.receive_snapshot(header(&new.view())).expect("has room");
             let mut rows = SnapshotRows::new(new.view());
-            for _ in 0..piece {
-                store.receive_piece(&rows.next_piece(PIECE_BYTES).expect("sound").bytes).expect("has room");
+            for _ in 0..chunk {
+                store.receive_chunk(&rows.next_chunk(CHUNK_BYTES).expect("sound").bytes).expect("has room");
             }
             match forgets {
                 true => disk.forget_at_sync(1),
@@ -298,8 +308,8 @@ fn a_failing_disk_under_the_other_slot_touches_no_state() {
             }
             let mut taken = Ok(());
             while taken.is_ok() {
-                let next = rows.next_piece(PIECE_BYTES).expect("the source is sound");
-                taken = store.receive_piece(&next.bytes);
+                let next = rows.next_chunk(CHUNK_BYTES).expect("the source is sound");
+                taken = store.receive_chunk(&next.bytes);
                 if next.last && taken.is_ok() {
                     taken = store.complete_snapshot();
                     break;
@@ -349,11 +359,11 @@ fn a_snapshot_that_is_not_whole_is_not_installed() {
     let (mut store, _) = Store::open(disk.media(), SMALL).expect("opens");
     assert!(store.install_snapshot(&LogBatch::default()).is_err(), "nothing came");
     store.receive_snapshot(header(&region.view())).expect("has room");
-    let piece = SnapshotRows::new(region.view()).next_piece(PIECE_BYTES).expect("sound");
-    store.receive_piece(&piece.bytes).expect("has room");
+    let chunk = SnapshotRows::new(region.view()).next_chunk(CHUNK_BYTES).expect("sound");
+    store.receive_chunk(&chunk.bytes).expect("has room");
     assert!(matches!(store.complete_snapshot(), Err(NotInstalled::Malformed(_))), "the rest is missing");
     assert!(store.install_snapshot(&LogBatch::default()).is_err());
-    assert!(store.receive_piece(&piece.bytes).is_err(), "nothing is on its way any more");
+    assert!(store.receive_chunk(&chunk.bytes).is_err(), "nothing is on its way any more");
     assert_eq!(store.applied() + disk.images()[3].len() as u64, store.applied(), "nothing is left of it");
 }
 

@@ -40,7 +40,7 @@ impl ApplyTxn<'_> {
         }
         self.note_alloc_update(node)?;
         self.put_evals(evals, at)?;
-        Ok(self.nothing())
+        Ok(self.noop())
     }
 
     /// Takes the client's half of the allocation. One that is unknown, or another node's, is dropped: it was collected
@@ -93,7 +93,7 @@ impl ApplyTxn<'_> {
             self.write_alloc(Some(&old), new)?;
         }
         self.put_evals(evals, at)?;
-        Ok(self.nothing())
+        Ok(self.noop())
     }
 
     /// Those of the job that have not ended.

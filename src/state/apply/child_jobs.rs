@@ -4,7 +4,7 @@
 //! Refuses to know: what time it is. The moment of a launch is part of the command.
 
 use super::super::fault::Fault;
-use super::super::left_children;
+use super::super::orphaned_children;
 use super::super::tables::JobRow;
 use super::{ApplyTxn, Reply};
 use model::child_jobs;
@@ -31,7 +31,7 @@ impl ApplyTxn<'_> {
         }
         let timed = order.timed_by.is_some();
         if timed && !self.decide_launch(&order, &row, &spec, launched)? {
-            return Ok(self.nothing());
+            return Ok(self.noop());
         }
         let child = child_jobs::launched(&spec, order.moment);
         if let Some(refusal) = self.child_id_conflict(&child)? {
@@ -121,16 +121,16 @@ impl ApplyTxn<'_> {
             row.summary.children.count(was, now);
             return Ok(());
         }
-        let mut left = self.left_children(&parent)?;
+        let mut left = self.orphaned_children(&parent)?;
         left.count(was, now);
         self.leave_children(&parent, left)
     }
 
     /// A parent goes, and its children that have not ended stay: a later job of its id counts them again.
     pub(super) fn leave_children(&mut self, parent: &JobKey, children: Children) -> Result<(), Fault> {
-        let key = left_children::key(parent);
+        let key = orphaned_children::key(parent);
         if children.are_alive() {
-            self.put_bytes(&key, &left_children::to_bytes(children))
+            self.put_bytes(&key, &orphaned_children::to_bytes(children))
         } else {
             self.remove(&key)
         }
@@ -138,13 +138,13 @@ impl ApplyTxn<'_> {
 
     /// The children that an earlier job of this id has left, and that have not ended.
     pub(super) fn take_left_children(&mut self, parent: &JobKey) -> Result<Children, Fault> {
-        let left = self.left_children(parent)?;
-        self.remove(&left_children::key(parent))?;
+        let left = self.orphaned_children(parent)?;
+        self.remove(&orphaned_children::key(parent))?;
         Ok(left)
     }
 
-    fn left_children(&self, parent: &JobKey) -> Result<Children, Fault> {
-        let row = self.rows.get(left_children::key(parent).as_slice())?;
-        row.map_or(Ok(Children::default()), |row| left_children::from_bytes(row.value()))
+    fn orphaned_children(&self, parent: &JobKey) -> Result<Children, Fault> {
+        let row = self.rows.get(orphaned_children::key(parent).as_slice())?;
+        row.map_or(Ok(Children::default()), |row| orphaned_children::from_bytes(row.value()))
     }
 }

@@ -113,7 +113,7 @@ impl ApplyTxn<'_> {
             self.advance_drain(step, at)?;
         }
         self.put_evals(evals, at)?;
-        Ok(self.nothing())
+        Ok(self.noop())
     }
 
     fn advance_drain(&mut self, step: DrainProgress, at: Wall) -> Result<(), Fault> {

@@ -12,6 +12,6 @@ impl ApplyTxn<'_> {
             let row = SigningKey { create_index: self.index(), ..key };
             self.put(&Kind::SigningKey.key(&[row.id.as_bytes()]), &row)?;
         }
-        Ok(self.nothing())
+        Ok(self.noop())
     }
 }

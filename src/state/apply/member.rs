@@ -19,7 +19,7 @@ impl ApplyTxn<'_> {
     pub(super) fn init(&mut self, founding: &Founding) -> Result<Reply, Fault> {
         let key = Kind::Region.key(&[]);
         if tables::any(&self.rows, &key)? {
-            return Ok(self.nothing());
+            return Ok(self.noop());
         }
         self.put(&key, founding)?;
         for (id, info) in &founding.servers {
@@ -31,7 +31,7 @@ impl ApplyTxn<'_> {
         if founding.scheduler != SchedulerSettings::default() {
             let _ = self.configure_scheduler(founding.scheduler, Some(0))?;
         }
-        Ok(self.nothing())
+        Ok(self.noop())
     }
 
     pub(super) fn change_member(

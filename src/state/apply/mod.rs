@@ -24,7 +24,7 @@ mod version;
 
 use super::digest;
 use super::fault::Fault;
-use super::tables::{Applied, JobRow};
+use super::tables::{AppliedState, JobRow};
 use super::view::Table;
 use job::End;
 use model::id::{JobKey, NodeId};
@@ -76,7 +76,7 @@ pub(super) enum FleetEdit {
 /// What applying some entries made of a write transaction that is not committed yet.
 pub(super) struct Applying {
     pub outcomes: Vec<ApplyResult>,
-    pub applied: Applied,
+    pub applied: AppliedState,
     pub fleet: Vec<FleetEdit>,
     /// How many rows were written or removed.
     pub rows_changed: usize,
@@ -87,11 +87,11 @@ type WriteTable<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
 /// Applies `entries`, which must follow `applied` without a gap, as a build of that level.
 pub(super) fn apply(
     rows: WriteTable<'_>,
-    applied: Applied,
+    applied: AppliedState,
     entries: &[Committed<'_>],
     feature_level: u32,
 ) -> Result<Applying, Fault> {
-    let mut turn = ApplyTxn {
+    let mut txn = ApplyTxn {
         rows,
         applied,
         jobs: BTreeMap::new(),
@@ -102,29 +102,29 @@ pub(super) fn apply(
     };
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
-        if entry.index != turn.applied.index + 1 {
-            let (index, last) = (entry.index, turn.applied.index);
+        if entry.index != txn.applied.index + 1 {
+            let (index, last) = (entry.index, txn.applied.index);
             return Err(Fault::corrupt(format!("entry {index} of the log was to be applied after {last}")));
         }
-        turn.applied.index = entry.index;
+        txn.applied.index = entry.index;
         let decode = |bytes| decode_command(bytes, feature_level);
         let command: Option<Command> = entry.command.map(decode).transpose()?;
         let (kind, at) = command.as_ref().map_or(("", None), |c| (c.event_kind(), c.at()));
         let reply = match command {
-            Some(command) => turn.command(command, entry.conf_state.is_some())?,
-            None => turn.nothing(),
+            Some(command) => txn.command(command, entry.conf_state.is_some())?,
+            None => txn.noop(),
         };
-        assert!(reply.is_ok() || turn.changes.is_empty(), "what is refused is refused before it is written");
-        turn.write_jobs()?;
-        outcomes.push(turn.outcome(kind, at, reply));
+        assert!(reply.is_ok() || txn.changes.is_empty(), "what is refused is refused before it is written");
+        txn.write_jobs()?;
+        outcomes.push(txn.outcome(kind, at, reply));
     }
-    Ok(Applying { outcomes, applied: turn.applied, fleet: turn.fleet, rows_changed: turn.rows_changed })
+    Ok(Applying { outcomes, applied: txn.applied, fleet: txn.fleet, rows_changed: txn.rows_changed })
 }
 
 struct ApplyTxn<'t> {
     rows: WriteTable<'t>,
     /// `index` is the entry at hand.
-    applied: Applied,
+    applied: AppliedState,
     jobs: BTreeMap<JobKey, JobEdit>,
     changes: Vec<Change>,
     events: Vec<Object>,
@@ -170,7 +170,7 @@ impl ApplyTxn<'_> {
             }
             Command::UpdateEvals { evals, at } => {
                 self.put_evals(evals, at)?;
-                Ok(self.nothing())
+                Ok(self.noop())
             }
             Command::ApplyPlan { eval, nodes, deployment, updates, evals, at } => {
                 self.advance_rollout(deployment.map(|d| *d), updates, at)?;
@@ -204,7 +204,7 @@ impl ApplyTxn<'_> {
         self.applied.index
     }
 
-    fn nothing(&self) -> Reply {
+    fn noop(&self) -> Reply {
         Ok(WriteReply::Nothing { index: self.index() })
     }
 

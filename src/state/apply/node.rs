@@ -103,7 +103,7 @@ impl ApplyTxn<'_> {
             _ => e,
         });
         self.put_evals(stamped.collect(), at)?;
-        Ok(self.nothing())
+        Ok(self.noop())
     }
 
     pub(super) fn write_node(&mut self, old: Option<&Node>, mut new: Node) -> Result<(), Fault> {

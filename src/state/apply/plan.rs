@@ -28,7 +28,7 @@ impl ApplyTxn<'_> {
             self.place_alloc(alloc, at)?;
         }
         self.put_evals(evals, at)?;
-        Ok(self.nothing())
+        Ok(self.noop())
     }
 
     /// One that was purged meanwhile is not missed. What a client has said of an end is not overruled.

@@ -7,7 +7,7 @@ use crate::apply::{self, Applying, Committed};
 use crate::database;
 use crate::fault::Fault;
 use crate::log_batch::LogBatch;
-use crate::tables::{Applied, STATE};
+use crate::tables::{AppliedState, STATE};
 use model::member::Founding;
 use wire::command::Command;
 use wire::record;
@@ -19,7 +19,7 @@ impl Store {
     /// The region begins: nothing is applied but how it does, which takes the place of entry 1 of term 1. Two syncs.
     /// The cut goes to the log first: it counts only once the state has reached it.
     pub fn found(&mut self, founding: &Founding, conf_state: &[u8]) -> Result<Receipt, Fault> {
-        if self.applied != Applied::default() || self.last_index != 0 {
+        if self.applied != AppliedState::default() || self.last_index != 0 {
             return Err(Fault::corrupt("a region that has begun cannot be founded again"));
         }
         let (index, term) = FOUNDED;

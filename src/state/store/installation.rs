@@ -9,7 +9,7 @@ use crate::database;
 use crate::fault::Fault;
 use crate::log_batch::LogBatch;
 use crate::snapshot::{Malformed, RowParser, SnapshotHeader};
-use crate::tables::{Applied, STATE};
+use crate::tables::{AppliedState, STATE};
 use redb::{Database, Durability};
 use scheduler::fleet::Fleet;
 use std::fmt;
@@ -24,7 +24,7 @@ const EMPTY_BYTES: u64 = 1 << 20;
 pub(super) struct Incoming {
     database: Database,
     header: SnapshotHeader,
-    applied: Applied,
+    applied: AppliedState,
     parser: RowParser,
     feature_level: u32,
     unsynced_bytes: usize,
@@ -116,7 +116,7 @@ impl Store {
     }
 
     /// The next bytes of its rows. After an error, nothing of it is left.
-    pub fn receive_piece(&mut self, bytes: &[u8]) -> Result<(), NotInstalled> {
+    pub fn receive_chunk(&mut self, bytes: &[u8]) -> Result<(), NotInstalled> {
         let taken = self.incoming().and_then(|incoming| incoming.take(bytes));
         self.or_abandon(taken)
     }
@@ -166,7 +166,7 @@ impl Store {
         Ok(Receipt { last_index })
     }
 
-    fn publish(&mut self, database: Arc<Database>, applied: Applied, fleet: Fleet) {
+    fn publish(&mut self, database: Arc<Database>, applied: AppliedState, fleet: Fleet) {
         let published = PublishedState {
             database: database.clone(),
             in_use: Arc::new(()),

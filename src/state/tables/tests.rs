@@ -55,10 +55,10 @@ fn unhex(golden: &str) -> Vec<u8> {
 #[test]
 fn rows_are_written_and_read_in_the_stored_format() {
     opens_as(
-        Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6, 7, 8] },
+        AppliedState { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6, 7, 8] },
         "0101ffffffffffffffffff010102030405060708",
     );
-    assert!(record::decode::<Applied>(&unhex("0001ffffffffffffffffff010102030405060708")).is_err());
+    assert!(record::decode::<AppliedState>(&unhex("0001ffffffffffffffffff010102030405060708")).is_err());
     let version = VersionRow {
         version: 2,
         stable: true,

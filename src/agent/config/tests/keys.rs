@@ -8,9 +8,9 @@ use model::scheduling::Algorithm;
 use std::collections::BTreeSet;
 
 /// Each key that is obeyed with a value that is not its default, and what then holds.
-type Obeyed = (&'static str, &'static str, fn(&Config) -> bool);
+type KeyCase = (&'static str, &'static str, fn(&Config) -> bool);
 
-static OBEYED: &[Obeyed] = &[
+static OBEYED: &[KeyCase] = &[
     ("region", "\"r\"", |c| c.region == "r"),
     ("datacenter", "\"d\"", |c| c.datacenter == "d"),
     ("name", "\"n\"", |c| c.name == "n"),

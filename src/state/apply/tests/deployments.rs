@@ -1,7 +1,7 @@
 //! Deployments in the state: what is counted, what each step changes, and what it refuses.
 
 use super::super::super::samples::*;
-use super::super::super::walks::Walk;
+use super::super::super::scans::RangeScan;
 use super::super::ApplyResult;
 use model::alloc::{Allocation, ClientStatus, Health};
 use model::deployment::{
@@ -128,11 +128,11 @@ fn a_new_deployment_cancels_the_old_and_purge_deletes_all() {
     assert_eq!((read(&r, 1).status, read(&r, 2).status), (S::Cancelled, S::Running));
     let latest = r.view().latest_deployment(&key("web")).expect("reads").expect("exists");
     assert_eq!(latest.id, id(2));
-    let mut walk = Walk::default();
-    let first = r.view().walk_active_deployments(&mut walk, 1).expect("reads");
-    assert_eq!((first, walk.is_over()), (vec![], false), "the older one is canceled");
-    let second = r.view().walk_active_deployments(&mut walk, 1).expect("reads");
-    assert_eq!((second, walk.is_over()), (vec![latest], true));
+    let mut scan = RangeScan::default();
+    let first = r.view().scan_active_deployments(&mut scan, 1).expect("reads");
+    assert_eq!((first, scan.is_over()), (vec![], false), "the older one is canceled");
+    let second = r.view().scan_active_deployments(&mut scan, 1).expect("reads");
+    assert_eq!((second, scan.is_over()), (vec![latest], true));
     let late = DeploymentUpdate { id: id(1), status: S::Successful, description: "late".into() };
     roll_out(&mut r, None, vec![], vec![late]);
     assert_eq!(read(&r, 1).status, S::Cancelled, "what has ended has ended");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check;
-use crate::walks::Walk;
+use crate::scans::RangeScan;
 use model::dispatch::{DispatchRequest, Parameterized, PayloadRule};
 use model::eval::Evaluation;
 use model::garbage::{Cutoffs, Garbage};
@@ -268,7 +268,7 @@ fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
     assert_eq!(region.view().launched(&key(&child)).expect("reads"), Some(AT));
     assert_eq!(region.job(&child).status, JobStatus::Running);
     assert_eq!(
-        region.view().walk_system_and_periodic_jobs(&mut Walk::default(), 10).expect("reads"),
+        region.view().scan_system_and_periodic_jobs(&mut RangeScan::default(), 10).expect("reads"),
         [key(&child)]
     );
     let launch = wire::command::LaunchJobCommand {

@@ -13,9 +13,9 @@ const SAID_EVERY: Span = Span::minutes(1);
 
 /// Since when each type is not served, or since when that was said.
 #[derive(Default)]
-pub struct Unserved(BTreeMap<JobType, Mono>);
+pub struct UnservedTypes(BTreeMap<JobType, Mono>);
 
-impl Unserved {
+impl UnservedTypes {
     /// `own`: the types that the leader's own workers take.
     pub fn look(&mut self, broker: &Broker, own: &[JobType], remote: &RemoteWorkers, now: Mono) {
         for job_type in self.due(broker, own, remote, now) {
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_type_that_nobody_takes_is_told_once_a_minute() {
         let (mut unserved, mut broker, mut remote) =
-            (Unserved::default(), Broker::new(1), RemoteWorkers::default());
+            (UnservedTypes::default(), Broker::new(1), RemoteWorkers::default());
         let later = |seconds| Mono(1).after(Span::seconds(seconds));
         broker.enqueue(Evaluation { job_type: JobType::Batch, ..eval(1, "a") }, later(0));
         broker.enqueue(eval(2, "b"), later(0));

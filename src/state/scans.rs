@@ -1,7 +1,7 @@
-//! Walks over rows, some at a time: a new leader reads its region in bounded turns, and all pieces of a walk are of one view.
+//! Scans of rows, some at a time: a new leader reads its region in bounded turns, and all batches of a scan are of one view.
 //!
-//! Refuses to know: what anybody makes of the rows, and how many are read at a time. Invariant: the pieces of a walk together are what one
-//! piece without a limit is.
+//! Refuses to know: what anybody makes of the rows, and how many are read at a time. Invariant: the batches of a scan together are what one
+//! batch without a limit is.
 
 use super::fault::Fault;
 use super::job_headers::{skip_scan, split_key};
@@ -15,60 +15,60 @@ use model::node::Node;
 use std::sync::Arc;
 use wire::record;
 
-/// How far a walk has come. Begins at the beginning.
+/// How far a scan has come. Begins at the beginning.
 #[derive(Clone, Debug, Default)]
-pub struct Walk {
+pub struct RangeScan {
     /// What was looked at last.
     after: Option<Vec<u8>>,
     is_over: bool,
 }
 
-impl Walk {
+impl RangeScan {
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
     /// Goes on until `limit` more were looked at.
-    fn piece(&mut self, limit: usize) -> Piece<'_> {
+    fn batch(&mut self, limit: usize) -> ScanBatch<'_> {
         self.is_over = true;
-        Piece { walk: self, left: limit }
+        ScanBatch { scan: self, left: limit }
     }
 }
 
 /// What one call looks at.
-struct Piece<'a> {
-    walk: &'a mut Walk,
+struct ScanBatch<'a> {
+    scan: &'a mut RangeScan,
     left: usize,
 }
 
-impl Piece<'_> {
+impl ScanBatch<'_> {
     fn after(&self) -> Option<Vec<u8>> {
-        self.walk.after.clone()
+        self.scan.after.clone()
     }
 
-    /// There is another one: may this piece have it?
+    /// Whether the row that comes next belongs to this batch.
     fn admits(&mut self, key: &[u8]) -> bool {
         let admits = self.left > 0;
         if admits {
             self.left -= 1;
-            self.walk.after = Some(key.to_vec());
+            self.scan.after = Some(key.to_vec());
         }
-        self.walk.is_over = admits;
+        self.scan.is_over = admits;
         admits
     }
 }
 
-/// Each takes the walk on by at most `limit` of what it has to look at, and returns what it found there.
+/// Each takes the scan on by at most `limit` of what it has to look at, and returns what it found there.
 impl View {
     /// The pending and the blocked ones, by job, then (create index, id). Looks at each job at least twice.
-    pub fn walk_open_evals(&self, walk: &mut Walk, limit: usize) -> Result<Vec<Evaluation>, Fault> {
-        let mut piece = walk.piece(limit);
+    pub fn scan_open_evals(&self, scan: &mut RangeScan, limit: usize) -> Result<Vec<Evaluation>, Fault> {
+        let mut batch = scan.batch(limit);
         let begin = Kind::OfJob.key(&[]);
         let end = tables::after_prefix(&begin).unwrap_or_default();
-        let begin = piece.after().map_or(begin, |last| [last.as_slice(), &[0]].concat());
+        let begin = batch.after().map_or(begin, |last| [last.as_slice(), &[0]].concat());
         let mut out = Vec::new();
         skip_scan(&self.rows, begin, &end, |key, _| {
-            if !piece.admits(key) {
+            if !batch.admits(key) {
                 return Ok(None);
             }
             let (_, rest) = split_key(key)?;
@@ -87,11 +87,15 @@ impl View {
     }
 
     /// System jobs and periodic ones, of all namespaces. Looks at each job, and decodes none.
-    pub fn walk_system_and_periodic_jobs(&self, walk: &mut Walk, limit: usize) -> Result<Vec<JobKey>, Fault> {
-        let mut piece = walk.piece(limit);
+    pub fn scan_system_and_periodic_jobs(
+        &self,
+        scan: &mut RangeScan,
+        limit: usize,
+    ) -> Result<Vec<JobKey>, Fault> {
+        let mut batch = scan.batch(limit);
         let mut out = Vec::new();
-        tables::each_job(&self.rows, &[], piece.after().as_deref(), |job, bytes| {
-            if !piece.admits(bytes) {
+        tables::each_job(&self.rows, &[], batch.after().as_deref(), |job, bytes| {
+            if !batch.admits(bytes) {
                 return Ok(false);
             }
             let periodic = |row: &JobRow| row.kinship.launched().is_some();
@@ -104,11 +108,11 @@ impl View {
     }
 
     /// Ordered by id.
-    pub fn walk_nodes(&self, walk: &mut Walk, limit: usize) -> Result<Vec<Arc<Node>>, Fault> {
-        let mut piece = walk.piece(limit);
+    pub fn scan_nodes(&self, scan: &mut RangeScan, limit: usize) -> Result<Vec<Arc<Node>>, Fault> {
+        let mut batch = scan.batch(limit);
         let mut ids = Vec::new();
-        tables::each(&self.rows, &Kind::Node.key(&[]), piece.after().as_deref(), |key, _| {
-            let admits = piece.admits(key);
+        tables::each(&self.rows, &Kind::Node.key(&[]), batch.after().as_deref(), |key, _| {
+            let admits = batch.admits(key);
             if admits {
                 ids.push(NodeId(tables::id_at_end(key)?));
             }
@@ -119,11 +123,15 @@ impl View {
     }
 
     /// Those that go on, ordered by (create index, id). Looks at all.
-    pub fn walk_active_deployments(&self, walk: &mut Walk, limit: usize) -> Result<Vec<Deployment>, Fault> {
-        let mut piece = walk.piece(limit);
+    pub fn scan_active_deployments(
+        &self,
+        scan: &mut RangeScan,
+        limit: usize,
+    ) -> Result<Vec<Deployment>, Fault> {
+        let mut batch = scan.batch(limit);
         let mut out = Vec::new();
-        tables::each(&self.rows, &Kind::Deployment.key(&[]), piece.after().as_deref(), |key, value| {
-            let admits = piece.admits(key);
+        tables::each(&self.rows, &Kind::Deployment.key(&[]), batch.after().as_deref(), |key, value| {
+            let admits = batch.admits(key);
             if admits {
                 out.push(record::decode(value)?);
             }
@@ -135,12 +143,12 @@ impl View {
 
     /// The pending and the blocked ones, by job, then (create index, id).
     pub fn open_evals(&self) -> Result<Vec<Evaluation>, Fault> {
-        self.walk_open_evals(&mut Walk::default(), usize::MAX)
+        self.scan_open_evals(&mut RangeScan::default(), usize::MAX)
     }
 
     /// All, ordered by id.
     pub fn nodes(&self) -> Result<Vec<Arc<Node>>, Fault> {
-        self.walk_nodes(&mut Walk::default(), usize::MAX)
+        self.scan_nodes(&mut RangeScan::default(), usize::MAX)
     }
 }
 
@@ -152,24 +160,27 @@ mod tests {
     use std::fmt::Debug;
     use wire::command::Command;
 
-    /// All that a walk finds, `limit` at a time.
-    fn walked<T>(limit: usize, mut go_on: impl FnMut(&mut Walk, usize) -> Result<Vec<T>, Fault>) -> Vec<T> {
-        let (mut walk, mut out) = (Walk::default(), vec![]);
-        while !walk.is_over() {
-            let piece = go_on(&mut walk, limit).expect("reads");
-            assert!(piece.len() <= limit, "{} at a time", piece.len());
-            out.extend(piece);
+    /// All that a scan finds, `limit` at a time.
+    fn scanned<T>(
+        limit: usize,
+        mut go_on: impl FnMut(&mut RangeScan, usize) -> Result<Vec<T>, Fault>,
+    ) -> Vec<T> {
+        let (mut scan, mut out) = (RangeScan::default(), vec![]);
+        while !scan.is_over() {
+            let batch = go_on(&mut scan, limit).expect("reads");
+            assert!(batch.len() <= limit, "{} at a time", batch.len());
+            out.extend(batch);
         }
         out
     }
 
     /// The same, however many at a time.
     fn agrees<T: PartialEq + Debug>(
-        mut go_on: impl FnMut(&mut Walk, usize) -> Result<Vec<T>, Fault>,
+        mut go_on: impl FnMut(&mut RangeScan, usize) -> Result<Vec<T>, Fault>,
     ) -> Vec<T> {
-        let whole = walked(usize::MAX, &mut go_on);
+        let whole = scanned(usize::MAX, &mut go_on);
         for limit in 1..=7 {
-            assert_eq!(walked(limit, &mut go_on), whole, "{limit} at a time");
+            assert_eq!(scanned(limit, &mut go_on), whole, "{limit} at a time");
         }
         whole
     }
@@ -191,13 +202,13 @@ mod tests {
         expected.retain(|(_, _, status)| *status != EvalStatus::Complete);
         expected.sort_by_key(|(job, index, _)| (job.clone(), *index));
         let view = region.view();
-        let open = agrees(|walk, limit| view.walk_open_evals(walk, limit));
+        let open = agrees(|scan, limit| view.scan_open_evals(scan, limit));
         let found: Vec<_> = open.into_iter().map(|e| (e.job, e.create_index, e.status)).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
-    fn pieces_of_a_walk_are_the_whole() {
+    fn batches_of_a_scan_are_the_whole() {
         let mut region = Region::default();
         for n in 0..11_u128 {
             let mut spec = spec(&format!("job-{n}"), 1);
@@ -208,9 +219,9 @@ mod tests {
             region.ready_node(n + 1);
         }
         let view = region.view();
-        let jobs = agrees(|walk, limit| view.walk_system_and_periodic_jobs(walk, limit));
+        let jobs = agrees(|scan, limit| view.scan_system_and_periodic_jobs(scan, limit));
         assert_eq!(jobs, [key("job-0"), key("job-3"), key("job-6"), key("job-9")]);
-        let nodes = agrees(|walk, limit| view.walk_nodes(walk, limit));
+        let nodes = agrees(|scan, limit| view.scan_nodes(scan, limit));
         assert!(nodes.is_sorted_by_key(|node| node.info.id));
         assert_eq!(nodes.len(), 11);
     }

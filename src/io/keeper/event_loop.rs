@@ -37,12 +37,12 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Runs until told to leave. Errors are those of starting.
 pub fn run(options: KeeperOptions) -> Result<(), String> {
     let inherited = upgrade::inherited(&options);
-    let mut driver = Driver::start(options)?;
+    let mut event_loop = EventLoop::start(options)?;
     drop(inherited);
-    driver.serve().map_err(|e| format!("the keeper cannot go on: {e}"))
+    event_loop.serve().map_err(|e| format!("the keeper cannot go on: {e}"))
 }
 
-struct Driver {
+struct EventLoop {
     options: KeeperOptions,
     exe: PathBuf,
     started: Instant,
@@ -96,8 +96,8 @@ enum ShutdownKind {
     Upgrade,
 }
 
-impl Driver {
-    fn start(options: KeeperOptions) -> Result<Driver, String> {
+impl EventLoop {
+    fn start(options: KeeperOptions) -> Result<EventLoop, String> {
         let dir = super::dir(&options.data_dir);
         let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
         keeper_dir::create(&dir).map_err(failed("the keeper's directory"))?;
@@ -126,7 +126,7 @@ impl Driver {
         let listener = keeper_dir::listen(&options)?;
         // SAFETY: the number was given on the command line as ours to own; nothing else here uses it.
         let agent = options.dev_fd.map(|fd| File::from(unsafe { OwnedFd::from_raw_fd(fd) }));
-        let mut driver = Driver {
+        let mut event_loop = EventLoop {
             options,
             exe,
             started: Instant::now(),
@@ -146,9 +146,9 @@ impl Driver {
             leaving: ShutdownKind::No,
             _lock: lock,
         };
-        driver.watch().map_err(|e| format!("epoll: {e}"))?;
-        driver.tasks.reap(&driver.epoll, &mut driver.sessions, &mut driver.inputs);
-        Ok(driver)
+        event_loop.watch().map_err(|e| format!("epoll: {e}"))?;
+        event_loop.tasks.reap(&event_loop.epoll, &mut event_loop.sessions, &mut event_loop.inputs);
+        Ok(event_loop)
     }
 
     fn watch(&mut self) -> io::Result<()> {
