@@ -19,22 +19,25 @@ pub struct WallClock {
     stamped: Option<Mono>,
     /// When the time last leapt, as far as it is not known to be right since.
     leapt: Option<Mono>,
+    /// Other servers will say whether it is right.
+    has_peers: bool,
 }
 
 impl Default for WallClock {
     fn default() -> Self {
         let (wall, mono) = (Wall::NEVER, Mono::default());
-        WallClock { wall, mono, stamp: wall, stamped: None, leapt: None }
+        WallClock { wall, mono, stamp: wall, stamped: None, leapt: None, has_peers: false }
     }
 }
 
 impl WallClock {
-    pub fn set(&mut self, now: Now) {
+    pub fn set(&mut self, now: Now, has_peers: bool) {
+        self.has_peers = has_peers;
         self.stamped.get_or_insert(now.mono);
         let Some(wall) = now.wall else { return };
         let by = if self.is_set() { wall - self.at(now.mono) } else { Span::ZERO };
         if by > MAX_DRIFT || by < Span(-MAX_DRIFT.0) {
-            tracing::warn!(target: "nomad", %by, "the clock was set: nothing is collected for a while");
+            tracing::warn!(target: "nomad", %by, "the clock was set: it is in doubt for a while");
             self.leapt = Some(now.mono);
         }
         (self.wall, self.mono) = (wall, now.mono);
@@ -49,9 +52,10 @@ impl WallClock {
         self.wall + mono.since(self.mono)
     }
 
-    /// When it will show that time. `None`: it was never set.
+    /// When stamps will show that time. `None`: it was never set.
     pub fn when(&self, wall: Wall) -> Option<Mono> {
-        self.is_set().then(|| self.mono.after(wall - self.wall))
+        let held = self.held_since().map(|stamped| stamped.after(wall - self.stamp));
+        held.or_else(|| self.is_set().then(|| self.mono.after(wall - self.wall)))
     }
 
     /// An entry with this stamp was applied. `None`: before this process began.
@@ -61,9 +65,9 @@ impl WallClock {
         }
     }
 
-    /// The stamp of a command. A machine that does not know the time goes on from the last one.
+    /// The stamp of a command. A machine that does not know the time, or whose time is in doubt, goes on from the last one.
     pub fn stamp(&self, mono: Mono) -> Wall {
-        if !self.is_set() && !self.stamp.is_never() {
+        if (!self.is_set() && !self.stamp.is_never()) || self.is_held() {
             return self.stamp + mono.since(self.stamped.unwrap_or(mono));
         }
         let at = self.at(mono);
@@ -80,6 +84,16 @@ impl WallClock {
     /// A majority of servers shows the same time.
     pub fn confirm(&mut self) {
         self.leapt = None;
+    }
+
+    /// The time is in doubt, and stamps wait for what other servers say of it.
+    pub fn is_held(&self) -> bool {
+        self.has_peers && self.leapt.is_some() && !self.stamp.is_never()
+    }
+
+    /// When the last stamp was applied, if stamps go on from it.
+    fn held_since(&self) -> Option<Mono> {
+        self.stamped.filter(|_| self.is_held())
     }
 
     /// Since when the time is in doubt.
@@ -99,7 +113,7 @@ mod tests {
     }
 
     fn shows(clock: &mut WallClock, seconds: i64, wall: Wall) {
-        clock.set(Now { mono: mono(seconds), wall: Some(wall) });
+        clock.set(Now { mono: mono(seconds), wall: Some(wall) }, false);
     }
 
     #[test]
@@ -124,6 +138,26 @@ mod tests {
         assert_eq!(clock.stamp(mono(600)), T0 + Span::minutes(10), "its own clock has caught up");
         clock.observe_stamp(Some(T0 + Span::hours(87_600)), Some(mono(601)));
         assert_eq!(clock.stamp(mono(602)), T0 + Span::seconds(602), "what was wrong by years is not kept");
+    }
+
+    #[test]
+    fn stamps_follow_no_leap_until_other_servers_agree() {
+        let mut clock = WallClock::default();
+        let set = |clock: &mut WallClock, seconds, wall| {
+            clock.set(Now { mono: mono(seconds), wall: Some(wall) }, true);
+        };
+        set(&mut clock, 0, T0);
+        clock.observe_stamp(Some(T0), Some(mono(0)));
+        for (at, leapt_to) in [(10, T0 + Span::hours(87_600)), (20, T0 + Span::hours(-87_600))] {
+            set(&mut clock, at, leapt_to);
+            assert_eq!(clock.stamp(mono(at + 5)), T0 + Span::seconds(at + 5));
+            assert_eq!(clock.when(T0 + Span::seconds(60)), Some(mono(60)), "as stamps go on");
+        }
+        let right = T0 + Span::hours(3);
+        set(&mut clock, 30, right);
+        clock.confirm();
+        assert_eq!(clock.stamp(mono(31)), right + Span::seconds(1));
+        assert_eq!(clock.when(right + Span::seconds(60)), Some(mono(90)));
     }
 
     #[test]

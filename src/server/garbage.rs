@@ -74,11 +74,16 @@ impl Collector {
         self.due = Some(now.after(PAUSE_BETWEEN_STEPS));
     }
 
-    /// The time has leapt, and everything may look old: until then only what somebody asks for is collected.
+    /// The time has leapt, and everything may look old: until then only what somebody asks for is collected. Where other servers may
+    /// say what the time is, that is for as long as they have not.
     fn doubts_time(&self, cx: &Context<'_>) -> Option<Mono> {
         let is_asked_for =
             self.forced || self.round.as_ref().is_some_and(|round| round.before == Cutoffs::FORCED);
-        let until = cx.clock.leapt().map(|leapt| leapt.after(self.rules.after_leap));
+        let rest = |leapt: Mono| match cx.clock.is_held() {
+            true => cx.now.after(self.rules.interval),
+            false => leapt.after(self.rules.after_leap),
+        };
+        let until = cx.clock.leapt().map(rest);
         until.filter(|until| !is_asked_for && cx.now < *until)
     }
 

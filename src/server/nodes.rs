@@ -242,7 +242,7 @@ fn was_missed(node: &Node) -> bool {
 
 /// It was disconnected, and has not yet said what became of its allocations.
 fn awaits_reports(node: &Node, view: &View, at: Wall) -> Result<bool, Fault> {
-    let silent = was_missed(node) && node.status_updated + REPORT_PATIENCE > at;
+    let silent = was_missed(node) && !node.status_updated.is_older_than(REPORT_PATIENCE, at);
     let unknown = |a: &Allocation| a.client == ClientStatus::Unknown && !a.server_terminal();
     Ok(silent && view.allocs_of_node(node.info.id)?.iter().any(unknown))
 }

@@ -111,7 +111,7 @@ impl Alone {
 
     /// The leader, and what its parts are given.
     pub fn split(&mut self) -> (&mut Leader, Context<'_>) {
-        self.server.clock.set(Now { mono: self.now, wall: Some(self.wall) });
+        self.server.clock.set(Now { mono: self.now, wall: Some(self.wall) }, false);
         let (leader, cx) = self.server.split(self.now);
         (leader.expect("it leads"), cx)
     }
@@ -120,7 +120,7 @@ impl Alone {
     pub fn change_leader(&mut self) {
         self.server.step_down(self.now);
         self.server.abandon_if_deposed(self.now);
-        self.server.clock.set(Now { mono: self.now, wall: Some(self.wall) });
+        self.server.clock.set(Now { mono: self.now, wall: Some(self.wall) }, false);
         self.server.begin_to_lead(self.now).unwrap();
         while self.server.leader.is_none() {
             self.server.establish_leadership(self.now).unwrap();

@@ -46,7 +46,7 @@ impl Server {
     /// opened by another process.
     pub fn prepare(&mut self, now: Now, inputs: Vec<Input>) -> Result<PreparedTurn, Fault> {
         self.metrics.begin_turn(now.mono);
-        self.clock.set(now);
+        self.clock.set(now, self.replica.has_peers());
         let had_inputs = !inputs.is_empty();
         self.with_leader(now.mono, Leader::expire)?;
         self.with_forwarding(now.mono, Forwarding::expire);
