@@ -1,5 +1,5 @@
 //! Writes asked for by users: checked against the region, stamped, given their evaluation, proposed (server.md 8).
-//! What can only be told in log order (enforced indexes, conflicts with the stored job) is told by applying.
+//! What can only be decided in log order (enforced indexes, conflicts with the stored job) is decided when the entry is applied.
 
 use super::context::Context;
 use super::leader::Leader;
@@ -21,8 +21,8 @@ use wire::command::{
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 impl Leader {
-    /// What a user wants. It is answered here, or when its entry is applied.
-    /// What concerns the servers themselves is the server's own, and never comes here.
+    /// Takes a user's write, which is answered here or when its entry is applied.
+    /// Writes that concern the servers themselves are `Server`'s own, and never come here.
     pub fn request(&mut self, token: u64, action: WriteRequest, cx: &mut Context<'_>) -> Result<(), Fault> {
         let view = &cx.view()?;
         let (at, reply) = (cx.at, OnApply::Reply { token });
@@ -115,7 +115,7 @@ impl Leader {
         Ok(())
     }
 
-    /// A purge is to the node's jobs what its death would be; what may be used again is news to system jobs.
+    /// A purge leads to the same evaluations as the node's death; a node that may be used again, to those of system jobs.
     fn change_node(
         &mut self,
         token: u64,
@@ -176,7 +176,7 @@ fn deregister_job(
     Ok(())
 }
 
-/// What is wrong with it, applying tells.
+/// Dispatches a job; `apply` tells whether the request fits it.
 fn dispatch_job(token: u64, request: DispatchRequest, cx: &mut Context<'_>) {
     let order = DispatchJobCommand { request, eval: cx.ids.eval(), at: cx.at };
     cx.propose(Command::DispatchJob(Box::new(order)), OnApply::Reply { token });
@@ -251,7 +251,7 @@ fn evaluate_job(
     Ok(())
 }
 
-/// The scheduler stops what is to migrate and places it anew.
+/// Asks an allocation to migrate: the scheduler stops it and places it anew.
 fn stop_alloc(
     token: u64,
     id: AllocId,

@@ -130,7 +130,7 @@ impl Blocked {
         self.evals.len()
     }
 
-    /// Nothing that happened since says that there may be room for it.
+    /// Whether the evaluation still waits: nothing that happened since its snapshot has released it.
     #[cfg(any(test, feature = "testing"))]
     pub fn waits(&self, id: EvalId) -> bool {
         self.evals.contains_key(&id) && !self.released.contains(&id)

@@ -59,7 +59,7 @@ struct Delivered {
 
 struct Waiting {
     eval: Evaluation,
-    /// It holds its job's slot already: it was nacked.
+    /// A nacked evaluation holds its job's slot already.
     has_slot: bool,
 }
 
@@ -223,7 +223,7 @@ impl Broker {
         }
     }
 
-    /// What was to run in their place came to its end before it was handed out, so nothing has superseded them.
+    /// Takes back the job's superseded evaluations: the one that was to run in their place ended before it was delivered.
     fn restore_superseded(&mut self, job: &JobKey) {
         let (restored, others): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.superseded).into_iter().partition(|eval| eval.job == *job);

@@ -5,7 +5,7 @@ use model::time::{MAX_STEP_BACK, Mono, Now, Span, Wall};
 
 /// A clock that differs by more from where it was expected to be has been set.
 const MAX_DRIFT: Span = Span::minutes(10);
-/// Who begins to lead so long after the last stamp may have slept, or have a wrong clock.
+/// A server that begins to lead so long after the last stamp may have slept, or have a wrong clock.
 const MAX_SILENCE: Span = Span::hours(24);
 
 /// The newest wall time known, and when that was.
@@ -15,9 +15,9 @@ pub struct WallClock {
     mono: Mono,
     /// The last stamp that was applied; `NEVER`: none is known.
     stamp: Wall,
-    /// When it was, or when this process has begun.
+    /// When that stamp was applied; for one from before this process, when the process began.
     stamped: Option<Mono>,
-    /// When the time last leapt, as far as it is not known to be right since.
+    /// When the clock last jumped, unless it was confirmed to be right since.
     leapt: Option<Mono>,
     /// Other servers will say whether it is right.
     has_peers: bool,
@@ -74,7 +74,7 @@ impl WallClock {
         if self.stamp > at && self.stamp - at <= MAX_STEP_BACK { self.stamp } else { at }
     }
 
-    /// This server begins to lead: a time that is far from the last stamp has leapt.
+    /// This server begins to lead: a clock far ahead of the last stamp counts as one that has jumped.
     pub fn begin_to_lead(&mut self, mono: Mono) {
         if self.is_set() && !self.stamp.is_never() && self.at(mono) - self.stamp > MAX_SILENCE {
             self.leapt = Some(mono);

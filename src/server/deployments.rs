@@ -39,7 +39,7 @@ pub struct DeploymentWatcher {
 type Deadlines = BTreeMap<String, (Wall, Mono)>;
 
 impl DeploymentWatcher {
-    /// It came to be, or something of it has changed.
+    /// A deployment was created, or something of it has changed.
     pub fn apply_change(&mut self, id: DeploymentId, active: bool) {
         if active {
             self.known.entry(id).or_default();
@@ -99,7 +99,7 @@ impl DeploymentWatcher {
             deadlines.insert(name.clone(), (by, known.unwrap_or_else(|| now.after(left))));
         }
         self.queue.retain(|(_, d)| *d != id);
-        // what is over already is seen to by the look that this is a part of
+        // deadlines that have passed are handled by the check that called this
         let next = deadlines.values().map(|(_, at)| *at).filter(|at| *at > now).min();
         self.queue.extend(next.map(|at| (at, id)));
         self.known.insert(id, deadlines);
@@ -125,7 +125,7 @@ enum WatcherAction {
         revert: bool,
     },
     Promote,
-    /// These have failed, and may be placed again.
+    /// Failed allocations that may be placed again.
     Replace(Vec<AllocId>),
 }
 
@@ -200,7 +200,7 @@ impl DeploymentWatcher {
     }
 }
 
-/// What a user wants of a deployment. Whether it comes too late is told in log order.
+/// A step that a user asks for. Whether it comes too late is decided in log order.
 pub fn step_for_user(
     token: u64,
     id: DeploymentId,
@@ -239,7 +239,7 @@ pub fn step_for_user(
     Ok(())
 }
 
-/// It fails as soon as a user calls something of it unhealthy. `Some`: whether the job reverts.
+/// A deployment fails as soon as a user marks one of its allocations as unhealthy. `Some`: whether the job reverts.
 fn fails_by(deployment: &Deployment, unhealthy: &[AllocId], view: &View) -> Result<Option<bool>, Fault> {
     let mut fails = None;
     for id in unhealthy {
@@ -259,7 +259,7 @@ pub fn deployment_eval(deployment: &Deployment, job: &Job) -> Evaluation {
     Evaluation { deployment: Some(deployment.id), job_modify_index, ..eval }
 }
 
-/// How it ends, if it fails now; said with what becomes of the job.
+/// How the deployment ends if it fails now; its description says what becomes of the job.
 fn failure(why: &str, job: &Job, revert: bool, view: &View) -> Result<Failure, Fault> {
     if !revert {
         return Ok(Failure { description: why.to_string(), revert: None });
@@ -320,8 +320,8 @@ fn next_action(
     if promotes_itself(deployment, allocs) { WatcherAction::Promote } else { WatcherAction::Nothing }
 }
 
-/// What is for one node only is tried once more there, if it has ended: its client has tried it as often as its restart policy
-/// says already, twice as often is enough to tell an accident from a bad version.
+/// A system job's allocation that has ended is tried once more on its node: its client has restarted it as often as its policy allows,
+/// and a second allocation is enough to tell an accident from a bad version.
 fn may_be_tried_again(alloc: &Allocation, allocs: &[Allocation]) -> bool {
     let here = |a: &&Allocation| a.node_id == alloc.node_id && a.group == alloc.group && is_unhealthy(a);
     alloc.client_terminal() && allocs.iter().filter(here).count() < 2
@@ -331,7 +331,7 @@ fn is_unhealthy(alloc: &Allocation) -> bool {
     alloc.health.is_some_and(|h| h.healthy == Some(false))
 }
 
-/// Every group with canaries wants it, and has all of them, healthy.
+/// Whether every group that awaits promotion has `auto_promote`, and all of its canaries healthy.
 fn promotes_itself(deployment: &Deployment, allocs: &[Allocation]) -> bool {
     let mut waiting = deployment.groups.iter().filter(|(_, g)| g.awaits_promotion()).peekable();
     let good =

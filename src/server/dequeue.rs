@@ -73,7 +73,7 @@ impl Server {
 
 #[derive(Default)]
 pub struct FollowerWorkers {
-    /// Whom this server follows, and in which term.
+    /// The leader that this server follows, and its term.
     leader: Option<(u64, u64)>,
     asked: Option<Asked>,
     queue: VecDeque<(Mono, RemoteTask)>,
@@ -94,7 +94,7 @@ impl FollowerWorkers {
         FollowerWorkers { numbers: first, ..FollowerWorkers::default() }
     }
 
-    /// What another leader has handed out is worth nothing to this one.
+    /// Another leader's broker does not know the evaluations that are queued here: they are dropped.
     pub fn set_leader(&mut self, leader: Option<(u64, u64)>) {
         if self.leader != leader {
             self.leader = leader;
@@ -149,7 +149,7 @@ impl FollowerWorkers {
         send(leader, self.numbers, ServerRequest::Dequeue { free, enabled }, cx);
     }
 
-    /// A worker's answer. `Err`: it is none of these, and given back.
+    /// A worker's answer. `Err`: no other leader delivered the evaluation, and the answer is given back.
     pub fn planned(
         &mut self,
         eval: EvalId,
@@ -176,7 +176,7 @@ impl FollowerWorkers {
     }
 }
 
-/// The leader gives back to its broker what fits into no message.
+/// Sends a decision; one that fits into no message is sent as a failure, so that the leader's broker takes the evaluation back.
 fn submit(leader: u64, said: RemoteDecision, cx: &mut Context<'_>) {
     let (eval, token) = (said.eval, said.token);
     let bytes = encode(0, ServerRequest::Planned(Box::new(said)));

@@ -22,16 +22,16 @@ use wire::command::{Command, DrainProgress};
 const NODES_PER_TURN: usize = 16;
 /// Allocations of a node that are asked to leave by one entry.
 const LEAVING_PER_STEP: usize = 256;
-/// What happens meanwhile is looked at together.
+/// Changes within this time are looked at together.
 const SCAN_INTERVAL: Span = Span::millis(200);
 
 #[derive(Default)]
 pub struct Drainer {
     nodes: BTreeMap<NodeId, Draining>,
-    /// Something has happened there, or to its jobs.
+    /// Nodes to look at: something has happened there, or to the jobs that they run.
     due: BTreeSet<NodeId>,
     timers: BTreeSet<(Mono, NodeId)>,
-    /// When each allocation counts, with the change of it that this was reckoned from.
+    /// When each allocation counts as healthy, and its modify index when that was computed.
     settling: BTreeMap<JobKey, BTreeMap<AllocId, (u64, Mono)>>,
     next_scan: Mono,
     /// An entry is proposed and not applied yet.
@@ -41,12 +41,12 @@ pub struct Drainer {
 struct Draining {
     drain: Drain,
     force_at: Option<Mono>,
-    /// What is still there is theirs.
+    /// The jobs of the allocations that are still there.
     jobs: BTreeSet<JobKey>,
 }
 
 impl Drainer {
-    /// `left`: until what is there has to go.
+    /// `left`: until the deadline, when everything has to go.
     fn watch(&mut self, node: NodeId, drain: &Drain, left: Option<Span>, now: Mono) {
         let force_at = match self.nodes.get(&node) {
             Some(known) if known.drain == *drain => known.force_at,
@@ -99,7 +99,7 @@ impl Drainer {
         scan.into_iter().chain(self.timers.first().map(|t| t.0)).min()
     }
 
-    /// The nodes that it sees to.
+    /// The nodes that are draining.
     #[cfg(any(test, feature = "testing"))]
     pub fn nodes(&self) -> BTreeSet<NodeId> {
         self.nodes.keys().copied().collect()
@@ -139,7 +139,7 @@ impl Drainer {
 #[derive(Default)]
 struct HealthyCount {
     now: u64,
-    /// When one more will.
+    /// When the next one will count.
     next: Option<Mono>,
 }
 

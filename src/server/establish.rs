@@ -14,7 +14,7 @@ use state::view::View;
 
 pub struct EstablishLeadership {
     leader: Leader,
-    /// All that came before the term is in it.
+    /// The state with all that came before the term.
     view: View,
     stage: Stage,
     scan: RangeScan,
@@ -38,7 +38,7 @@ impl EstablishLeadership {
         Ok(EstablishLeadership { leader, view, stage: Stage::OpenEvals, scan: RangeScan::default() })
     }
 
-    /// In which it leads.
+    /// The term in which this server leads.
     pub fn term(&self) -> u64 {
         self.leader.term
     }
@@ -114,7 +114,7 @@ mod tests {
     /// So many are open: more than are read in two turns.
     const EVALS: u128 = 207;
 
-    /// It leads a region of many evaluations, and is about to build its leader again.
+    /// A server that leads a region of many evaluations, and is about to build its leader again.
     fn leaderless() -> Alone {
         let mut alone = Alone::with(|config| config.workers = 0);
         alone.add_node(info(1));

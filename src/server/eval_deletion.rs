@@ -36,7 +36,7 @@ fn delete_next(token: u64, mut ids: Vec<EvalId>, skip_needed: bool, count: u64, 
     cx.propose(Command::DeleteEvals { ids, skip_needed }, then);
 }
 
-/// An entry that deletes is applied. `count`: of those before.
+/// An entry that deletes is applied. `count`: how many earlier entries of the list deleted.
 pub fn deleted(
     (token, rest, skip_needed, count): (u64, Vec<EvalId>, bool, u64),
     result: Result<WriteReply, Refusal>,
@@ -53,7 +53,7 @@ pub fn deleted(
     }
 }
 
-/// Told before the first entry, so that a list goes as a whole or not at all.
+/// Why the list may not be deleted: checked before the first entry, so that it goes as a whole or not at all.
 fn undeletable(ids: &[EvalId], skip_needed: bool, view: &View) -> Result<Option<String>, Fault> {
     if !view.scheduler_config()?.settings.pause_eval_broker {
         return Ok(Some("eval broker is enabled; eval broker must be paused to delete evals".into()));

@@ -35,9 +35,9 @@ const FOLLOW_UP_AFTER: Span = Span::minutes(1);
 pub struct Evals {
     broker: Broker,
     blocked: Blocked,
-    /// Those that scheduler workers hold.
+    /// Evaluations that scheduler workers hold.
     outstanding: BTreeMap<EvalId, Outstanding>,
-    /// Their failure is proposed and not applied yet.
+    /// Evaluations whose failure is proposed and not applied yet.
     failing: BTreeSet<EvalId>,
     /// No evaluation is handed out.
     paused: bool,
@@ -71,15 +71,15 @@ impl Evals {
         })
     }
 
-    /// The state says that it is open. If it is blocked, it may have missed its moment meanwhile: it gets one more try.
+    /// Takes in an open evaluation of the state. A blocked one may have missed the change that it waits for: it gets one more try.
     pub fn restore(&mut self, eval: Evaluation, cx: &Context<'_>) {
         if !self.paused {
             self.enqueue_when_due(eval, cx);
         }
     }
 
-    /// In a pause nothing is left, and whatever comes of what was in workers' hands or on its way into the log concerns no
-    /// queue. After it, they are filled from the state, as a new leader does it.
+    /// A pause empties the queues: what workers held, or was on its way into the log, comes back to none of them. Its end fills them
+    /// from the state, as a new leader does.
     pub fn follow_pause(&mut self, view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
         let paused = view.scheduler_config()?.settings.pause_eval_broker;
         if paused == self.paused {
@@ -109,13 +109,12 @@ impl Evals {
         }
     }
 
-    /// The state forgets it.
+    /// The evaluation was deleted from the state.
     pub fn forget(&mut self, eval: &Evaluation) {
         self.broker.forget(eval);
     }
 
-    /// How long it waits, the leader's own clock says; but if that is wrong, nobody waits for longer than was meant when
-    /// the evaluation was made.
+    /// The leader's own clock says how long an evaluation waits, but never longer than was meant when it was created.
     fn enqueue_when_due(&mut self, eval: Evaluation, cx: &Context<'_>) {
         let left = eval.wait_until.map(|at| (at - cx.at).min(at - eval.create_time));
         match left.filter(|l| *l > Span::ZERO) {
@@ -165,8 +164,8 @@ impl Evals {
         self.unserved.look(&self.broker, own_types(cx.config), remote, cx.now);
     }
 
-    /// The types of which another server may have evaluations: those that are not for this server's own workers, and of
-    /// all while more are ready than these are about to take.
+    /// The types of which another server may have evaluations: those that this server's own workers do not take, and any while more
+    /// are ready than those will soon take.
     fn spare(&self, types: &[JobType], config: &Config) -> Vec<JobType> {
         let own = own_types(config);
         let has_enough = self.broker.ready_of(own) > config.workers * config.ready_per_worker;
@@ -232,12 +231,12 @@ impl Evals {
         true
     }
 
-    /// How long its worker has had it.
+    /// How long the worker has had the evaluation.
     pub fn held_for(&self, eval: EvalId, now: Mono) -> Span {
         self.outstanding.get(&eval).map_or(Span::ZERO, |held| now.since(held.given))
     }
 
-    /// The worker gives it back undone.
+    /// The worker gives the evaluation back undone.
     pub fn nack(&mut self, eval: EvalId, token: EvalToken, cx: &mut Context<'_>) {
         self.outstanding.remove(&eval);
         cx.metrics.nacked();
@@ -245,14 +244,14 @@ impl Evals {
         assert!(self.broker.nack(eval, token, cx.now).is_ok(), "it was delivered");
     }
 
-    /// Nothing of the decision is to be written: it waits on as it did before.
+    /// Nothing of the decision is to be written: the evaluation stays blocked as before.
     pub fn block_again(&mut self, eval: Evaluation, token: EvalToken, now: Mono) {
         self.outstanding.remove(&eval.id);
         assert!(self.broker.ack(eval.id, token, now).is_ok(), "it was delivered");
         self.block(eval, now);
     }
 
-    /// Its plan is on its way into the log. `rejected`: the decision, if not all of the plan was accepted.
+    /// The plan is on its way into the log. `rejected`: the decision, if not all of the plan was accepted.
     pub fn submitted(&mut self, eval: EvalId, rejected: Option<Decision>) {
         self.broker.pause(eval);
         self.set_rejected(eval, rejected);
@@ -264,7 +263,7 @@ impl Evals {
         }
     }
 
-    /// The entry with its plan is applied.
+    /// The plan's entry is applied.
     pub fn plan_applied(
         &mut self,
         eval: EvalId,
@@ -349,14 +348,14 @@ impl Evals {
         cx.propose(command, OnApply::EvalFailed { eval: Box::new(eval) });
     }
 
-    /// The entry with its plan was not taken into the log.
+    /// The plan's entry was not taken into the log.
     pub fn plan_refused(&mut self, eval: EvalId, token: EvalToken, cx: &mut Context<'_>) {
         if self.broker.is_delivered(eval, token) {
             self.nack(eval, token, cx);
         }
     }
 
-    /// Its failure was not taken into the log: it is tried once more.
+    /// The evaluation's failure was not taken into the log: it is tried once more.
     pub fn failure_refused(&mut self, eval: Evaluation, now: Mono) {
         if self.failing.remove(&eval.id) {
             self.broker.resolve_failed(&eval);
@@ -364,14 +363,14 @@ impl Evals {
         }
     }
 
-    /// Its failure is applied: the job's next evaluation may run.
+    /// The evaluation's failure is applied: the job's next one may run.
     pub fn failure_applied(&mut self, eval: &Evaluation) {
         if self.failing.remove(&eval.id) {
             self.broker.resolve_failed(eval);
         }
     }
 
-    /// There is something to do in the next turn already.
+    /// Whether there is something to do in the next turn already.
     pub fn has_work(&self) -> bool {
         self.broker.has_failed_or_superseded() || self.blocked.has_duplicates() || self.blocked.has_released()
     }
@@ -402,7 +401,7 @@ impl Evals {
         (!busy).then(|| self.broker.contents().into_iter().chain(self.blocked.contents()).collect())
     }
 
-    /// How many are in the queues, or with workers, in a pause: none.
+    /// How many evaluations are in the queues or with workers although there is a pause: 0, or it is a bug.
     #[cfg(any(test, feature = "testing"))]
     pub fn queued_in_the_pause(&self) -> usize {
         let queued = self.broker.contents().len() + self.blocked.len() + self.outstanding.len();

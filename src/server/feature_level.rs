@@ -15,7 +15,7 @@ use wire::rpc::Peer;
 use wire::server_rpc::ServerReply;
 
 impl Server {
-    /// Once all servers know more than the region's level says. True: it is under way, and servers have to wait before they are listed.
+    /// Raises the level once all servers know a higher one. True: that is under way, and servers have to wait before they are listed.
     pub(super) fn raise_feature_level(&mut self) -> bool {
         let (known, applied) = (self.members.common_level(), self.replica.applied());
         let Some(leader) = &mut self.leader else { return false };

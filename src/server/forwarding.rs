@@ -30,7 +30,7 @@ const FORWARD_TIMEOUT: Span = Span::seconds(30);
 const NODE_TIMEOUT: Span = Span(FORWARD_TIMEOUT.0 + MAX_HOLD.0);
 
 impl Server {
-    /// Apart, so that its parts may ask for what a context holds.
+    /// Calls `work` with the forwarding taken out of the server, so that it can have a context of all the rest.
     pub(super) fn with_forwarding(
         &mut self,
         now: Mono,
@@ -42,7 +42,7 @@ impl Server {
         self.forwarding = forwarding;
     }
 
-    /// A node's user is served by whichever server the node is connected to: not by the leader, unless that is it.
+    /// A node's user is served by the server that the node is connected to, whether it leads or not.
     pub(super) fn asked_for_user(
         &mut self,
         from: NodeId,
@@ -57,7 +57,7 @@ impl Server {
                 self.with_forwarding(now, |all, cx| all.serve(Peer::Node(from), number, request, false, cx));
                 return Ok(());
             }
-            // it may have registered with the leader, and this server has not heard of that yet
+            // the node may have registered with the leader, and this server has not applied that yet
             Err(NotAuthentic::Unknown) => NodeHttpReply::NotDone,
             Err(NotAuthentic::WrongSecret) => {
                 NodeHttpReply::Refused(Refusal::new(RefusalKind::Forbidden, WRONG_SECRET))
@@ -154,7 +154,7 @@ impl Forwarding {
         if !is_of_node && !leads {
             return reply(from, number, NodeHttpReply::NotDone, cx);
         }
-        // it came twice
+        // the request came twice
         if self.served.values().any(|served| (served.from, served.request) == (from, number)) {
             return;
         }
@@ -188,7 +188,7 @@ impl Forwarding {
         self.served.retain(|_, served| served.from != peer);
     }
 
-    /// Nobody waits for ever.
+    /// Gives up what was waited for too long.
     pub fn expire(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         for (_, Forwarded { token, .. }) in self.forwarded.extract_if(.., |_, f| f.deadline <= now) {
@@ -221,7 +221,7 @@ fn reply(to: Peer, number: u64, said: NodeHttpReply, cx: &mut Context<'_>) {
     cx.send(to, frame::encode(&Frame { request: number, body }));
 }
 
-/// What was done is not undone because its answer is long.
+/// What was done stays done: an answer that is too long for a frame is replaced by a sentence that says so.
 fn fitting(response: ForwardedResponse) -> NodeHttpReply {
     const ROOM_BYTES: usize = 16 << 10;
     if response.body.len() + ROOM_BYTES <= MAX_FRAME_BYTES {

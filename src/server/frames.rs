@@ -54,7 +54,7 @@ impl Server {
         Ok(())
     }
 
-    /// Servers of one region speak to each other; one that has none yet says hello and announces itself, and is told of one.
+    /// Whether a frame is accepted. Until both servers are of one region, they may only say hello and announce themselves.
     fn may_say(&mut self, server: u64, region: Uuid, request: u64, body: &Body, now: Mono) -> bool {
         let (own, none) = (self.region(), Uuid::default());
         let meets =
@@ -83,11 +83,11 @@ impl Server {
             }
             return false;
         }
-        // a server that the region has removed listens to nobody but users
+        // a server that the region has removed serves its own users alone, who may wait for replies of other servers
         !self.joining.is_removed || matches!(body, Body::ServerReply(_))
     }
 
-    /// What goes to other servers says of which region this one is.
+    /// Marks frames to other servers with the region of this one.
     pub(super) fn say_region(&self, effects: &mut [Effect]) {
         for effect in effects {
             if let Effect::Send { to: Peer::Server(_), bytes } = effect {
@@ -126,7 +126,7 @@ impl Server {
         self.node_request(Asker { node, request, via: None }, asked, now)
     }
 
-    /// Only a leader answers: what reaches another server goes no further.
+    /// Only a leader answers: what was relayed to another server is not relayed again.
     fn node_request(&mut self, asker: Asker, request: NodeRequest, now: Mono) -> Result<(), Fault> {
         let (leader, mut cx) = self.split(now);
         match leader {
@@ -190,7 +190,7 @@ impl Server {
             }
             ServerReply::Removed => {
                 self.removed();
-                // whatever it was asked, it did nothing
+                // the removed server did nothing, whatever it was asked
                 self.with_forwarding(now, |all, cx| {
                     all.answered(server, number, ServerReply::NotLeader, cx);
                 });

@@ -22,12 +22,12 @@ const SCAN_LIMIT: usize = 256;
 const ENTRY_LIMIT: usize = 48;
 /// Jobs and dead nodes are checked by what is theirs, which is much more to look at.
 const CHECK_LIMIT: usize = 8;
-/// Each may take its parts along.
+/// A job takes all that belongs to it along.
 const JOBS_PER_ENTRY: usize = 2;
 /// Between two steps others have their turns.
 const PAUSE_BETWEEN_STEPS: Span = Span::millis(10);
 
-/// What a round looks at, in this order, and after what it goes on. Jobs come twice: what had too many parts has fewer at the end.
+/// What a round looks at, in this order, and where it goes on. Jobs come twice: one with too many rows has fewer at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
     Jobs { after: Option<JobKey>, again: bool },
@@ -46,11 +46,11 @@ struct Round {
 
 pub struct Collector {
     rules: GarbageRules,
-    /// `None`: between two of them.
+    /// `None`: between two rounds.
     round: Option<Round>,
     /// When the next step is due. `None`: an entry is under way.
     due: Option<Mono>,
-    /// Somebody wants everything to go that can.
+    /// A user wants everything to go that can.
     forced: bool,
 }
 
@@ -63,7 +63,7 @@ impl Collector {
         self.due
     }
 
-    /// Somebody wants a round now. One under way is given up for one that takes more.
+    /// A user wants a round now. One under way is given up for one that takes more.
     pub fn force(&mut self, now: Mono) {
         self.forced = true;
         self.due = self.due.map(|due| due.min(now));
@@ -158,7 +158,7 @@ fn find(view: &View, stage: Stage, before: &Cutoffs) -> Result<Found, Fault> {
     }
 }
 
-/// A job with too many parts goes on its own way: an entry of its own stops it.
+/// A job with too many rows to be purged at once is stopped by an entry of its own.
 fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -> Result<Found, Fault> {
     let keys = view.job_keys(after.as_ref(), CHECK_LIMIT)?;
     let mut more = keys.len() == CHECK_LIMIT;

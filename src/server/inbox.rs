@@ -13,7 +13,7 @@ use wire::rpc::Peer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Raft's messages. What is lost, raft says again.
+    /// Raft's messages. Raft sends lost ones again.
     Raft,
     /// What this server asked for itself: plans of its workers, answers that it gives for others.
     Own,
@@ -56,9 +56,9 @@ impl Lane {
 /// What can wait in an inbox.
 pub trait Mail {
     fn lane(&self) -> Lane;
-    /// What it holds, as far as that is without bound otherwise.
+    /// Bytes of the message, where nothing else bounds them.
     fn bytes(&self) -> usize;
-    /// Nobody says it again: it has twice the room of its lane.
+    /// Whether nobody sends it again: such a message has twice its lane's room.
     fn must_arrive(&self) -> bool;
 }
 

@@ -68,7 +68,7 @@ pub fn plan(view: &View, asked: &JobPlanRequest, at: Wall) -> Result<Result<JobP
     }))
 }
 
-/// As it would be if it were registered now.
+/// The job as it would be if it were registered now.
 fn overlay(spec: &JobSpec, before: Option<&Job>, index: u64, at: Wall) -> Job {
     Job {
         spec: spec.clone(),

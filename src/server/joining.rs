@@ -19,7 +19,7 @@ use wire::server_rpc::{Hello, ServerRequest};
 
 /// How often a server that does not belong to a region as it should says so.
 const ROUND: Span = Span::seconds(1);
-/// Who has not said hello for so long is not there.
+/// A server that has not said hello for so long is absent.
 const SEEN_FOR: Span = Span::seconds(5);
 /// Connections to other servers that count.
 const MAX_LINKS: usize = 64;
@@ -29,7 +29,7 @@ pub struct Joining {
     pub may_found: bool,
     /// The region that this server wants to belong to, if its state is of none yet.
     joins: Option<Uuid>,
-    /// Who has told of that region.
+    /// The servers that told of that region.
     told_by: Vec<u64>,
     links: BTreeSet<u64>,
     seen: BTreeMap<u64, Seen>,
@@ -65,7 +65,7 @@ impl Joining {
         self.next
     }
 
-    /// At once, whether there is something to say or not.
+    /// Makes the next round due at once.
     fn hurry(&mut self) {
         self.next = Some(Mono::default());
     }
@@ -89,8 +89,8 @@ impl Joining {
         all.into_iter().collect()
     }
 
-    /// Who begins the region, if this server is to say so: it is the lowest of those that are there, and the lowest `expect` of
-    /// them see each other.
+    /// The servers that begin the region, if this one is to start it: it has the lowest id of all that are there, and the lowest `expect`
+    /// of them see each other.
     fn founders(&self, own: u64, expect: u32) -> Option<Vec<u64>> {
         let mut all = self.empty(own, expect);
         let wanted = expect as usize;
@@ -130,7 +130,7 @@ impl Server {
         }
         if self.region() != Uuid::default() {
             self.announce(now);
-            // whoever told of the region is gone: others may know it, too
+            // the servers that told of the region are gone: others may know it, too
             if self.members.founding.is_none() && self.joining.told_by.is_empty() {
                 self.say_hello(now);
             }
@@ -165,7 +165,7 @@ impl Server {
         Some(Founding { region_id, at: self.clock.at(now), servers, scheduler })
     }
 
-    /// Durably, before anybody is told.
+    /// Begins the region, durably before anybody is told.
     fn found(&mut self, founding: &Founding, now: Mono) -> Result<(), Fault> {
         self.replica.found(founding)?;
         let servers: Vec<u64> = founding.ids().collect();
@@ -175,7 +175,7 @@ impl Server {
         self.members_changed(now)
     }
 
-    /// What the state lists is read again.
+    /// Reads the list of servers from the state again.
     pub(super) fn members_changed(&mut self, now: Mono) -> Result<(), Fault> {
         self.members = super::members::MemberList::read(&self.replica.reader().view()?)?;
         if self.members.is_removed(self.id()) {
@@ -200,7 +200,7 @@ impl Server {
         self.replica.retire();
     }
 
-    /// To the leader, or to whoever may know it.
+    /// Announces this server to the leader, or to a server that may know it.
     fn announce(&mut self, now: Mono) {
         let (id, info) = (self.id(), self.config.info.clone());
         if let Some(leader) = &mut self.leader {

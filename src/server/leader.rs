@@ -63,7 +63,7 @@ impl Leader {
         })
     }
 
-    /// Who is known only to its parts is told that this server does not lead any more.
+    /// Tells nodes whose watches are open that this server does not lead any more: only the parts know them.
     pub fn step_down(self, cx: &mut Context<'_>) {
         self.nodes.step_down(cx);
     }
@@ -237,14 +237,14 @@ impl Leader {
         Ok(())
     }
 
-    /// It is as the state says now.
+    /// The job is now as the state says.
     pub fn follow_job(&mut self, key: &JobKey, view: &View, cx: &Context<'_>) -> Result<(), Fault> {
         let job = view.job(key)?;
         self.system_jobs.apply_change(key, job.as_deref());
         self.periodic.apply_change(key, job.as_deref(), view, cx)
     }
 
-    /// There is something to do in the next turn already.
+    /// Whether there is something to do in the next turn already.
     pub fn has_work(&self, space_free: bool) -> bool {
         self.evals.has_work() || self.nodes.has_work() || (space_free && self.deployments.has_work())
     }

@@ -19,7 +19,7 @@ impl Server {
         Ok(())
     }
 
-    /// Its parts are built, some rows a turn.
+    /// Builds the leader's parts, some rows a turn.
     pub(super) fn establish_leadership(&mut self, now: Mono) -> Result<(), Fault> {
         let Some(establishing) = self.establishing.take() else { return Ok(()) };
         let (_, mut cx) = self.split(now);

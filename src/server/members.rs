@@ -16,7 +16,7 @@ pub struct MemberList {
     /// What all servers know: no command of a higher level is proposed.
     pub feature_level: u32,
     by_id: BTreeMap<u64, ServerMember>,
-    /// Those that belong to it now, for readers.
+    /// The servers that belong to the region now, for readers.
     pub present: Arc<Vec<ServerMember>>,
 }
 
@@ -43,7 +43,7 @@ impl MemberList {
         self.by_id.get(&id)
     }
 
-    /// It was a member and never will be again.
+    /// Whether the server was a member, and never will be again.
     pub fn is_removed(&self, id: u64) -> bool {
         self.get(id).is_some_and(|member| member.suffrage == Suffrage::Removed)
     }

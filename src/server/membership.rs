@@ -35,7 +35,7 @@ pub struct Membership {
 /// A server is removed, and a user waits for the answer.
 pub struct Removal {
     token: u64,
-    /// Where its entry is.
+    /// The index of the removal's entry.
     index: u64,
 }
 
@@ -43,13 +43,13 @@ pub struct Removal {
 pub struct Handover {
     token: u64,
     to: u64,
-    /// In which this server led.
+    /// The term in which this server led.
     term: u64,
     pub deadline: Mono,
 }
 
 impl Membership {
-    /// There may be learners.
+    /// The first look is due at once: there may be learners to promote.
     pub fn new(now: Mono) -> Membership {
         Membership { announced: BTreeMap::new(), next: Some(now), raised_at: None }
     }
@@ -127,7 +127,7 @@ impl Server {
         }
     }
 
-    /// The region is to list this server so.
+    /// Adds the server to the list, or updates what the list says of it.
     fn list(&mut self, id: u64, info: ServerInfo, now: Mono) -> Progress {
         match self.members.get(id) {
             Some(member) if member.suffrage == Suffrage::Removed => {
@@ -193,8 +193,8 @@ impl Server {
         cx.reply(token, result);
     }
 
-    /// The entry is applied. It is done; but while most disks do not know that it is committed, servers that lose their power and
-    /// another one's disk would wait for the vote of the one that was removed.
+    /// The removal is applied. The user is told only when a majority has that on disk: until then servers that lose their power, and one of
+    /// them its disk, would wait for the vote of the removed server.
     pub(super) fn server_removed(&mut self, token: u64, result: Result<WriteReply, Refusal>, now: Mono) {
         match result {
             Ok(done) => self.removals.push(Removal { token, index: done.index() }),
@@ -205,7 +205,7 @@ impl Server {
         }
     }
 
-    /// Who removed a server is told once a majority knows it for good. Whether it does, a server that leads no more cannot say.
+    /// Answers a removal once a majority knows it durably; a server that leads no more cannot tell whether it does.
     pub(super) fn finish_removals(&mut self, now: Mono) {
         let raft = self.replica.raft();
         let leads = raft.is_leader();
@@ -269,7 +269,7 @@ impl Server {
         }
     }
 
-    /// Whoever asked for a transfer is told what became of it.
+    /// Answers the user who asked for a transfer, once it has succeeded or failed.
     pub(super) fn finish_handover(&mut self, now: Mono) {
         let Some(Handover { token, to, term, deadline }) = &self.handover else { return };
         let (token, to, raft) = (*token, *to, self.replica.raft());

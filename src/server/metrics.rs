@@ -25,16 +25,16 @@ pub struct Metrics {
     samples: Vec<Sample>,
     /// When the turn began.
     turn: Mono,
-    /// What comes to its end with this turn, and since when it lasts.
+    /// What this turn completes, and since when each of them lasts.
     ending: Vec<(Timed, Mono)>,
     /// Since when each entry is proposed, in order of their indexes.
     proposed: VecDeque<(u64, Mono)>,
     /// Requests of users that are not answered yet, by their tokens.
     asked: BTreeMap<u64, (Timed, Mono)>,
     published: Arc<MetricsSnapshot>,
-    /// When the next may be published.
+    /// When metrics may be published next.
     due: Mono,
-    /// There was a turn since the last was published.
+    /// There was a turn since the last publication.
     is_stale: bool,
 }
 
@@ -57,7 +57,7 @@ impl Default for Metrics {
 impl Metrics {
     pub fn begin_turn(&mut self, now: Mono) {
         self.turn = now;
-        // of a turn whose end nobody told
+        // left over from a turn that `end_turn` was not called for
         self.ending.clear();
     }
 
@@ -69,12 +69,12 @@ impl Metrics {
         self.samples[what as usize].add(took, self.turn);
     }
 
-    /// It lasts since then, and until the end of this turn.
+    /// Times `what` from `since` to the end of this turn.
     pub fn ends(&mut self, what: Timed, since: Mono) {
         self.ending.push((what, since));
     }
 
-    /// It is a part of this turn.
+    /// Times `what`, which is a part of this turn, as the whole turn.
     pub fn done(&mut self, what: Timed) {
         self.ends(what, self.turn);
     }

@@ -98,7 +98,7 @@ const NO_LEADER: &str = "No cluster leader";
 const UNKNOWN: &str = "the leader changed before the write was committed: read the state before trying again";
 const REPLACED: &str = "the leader changed before the write was committed, and it was not done: try again";
 
-/// They take some milliseconds; an election timeout is a whole second.
+/// So many rows take some milliseconds; an election timeout is a whole second.
 pub const ROWS_PER_TURN: usize = 500;
 
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ pub struct Config {
     pub heartbeats: HeartbeatRules,
     /// Evaluations that are scheduled at the same time.
     pub workers: usize,
-    /// The types of jobs whose evaluations they take.
+    /// The types of jobs whose evaluations the workers take.
     pub enabled_schedulers: Vec<JobType>,
     /// While more evaluations are ready than so many for each worker, other servers' workers are given the rest.
     pub ready_per_worker: usize,
@@ -284,7 +284,7 @@ impl Server {
             .then(|| Refusal::new(RefusalKind::Busy, "too many writes are under way: try again shortly"))
     }
 
-    /// Who leads instead of this server.
+    /// Another server that leads, as far as this one knows.
     fn other_leader(&self) -> Option<u64> {
         self.replica.raft().leader().filter(|&id| id != self.id() && !self.joining.is_removed)
     }
@@ -328,7 +328,7 @@ impl Server {
         self.pending.insert((index, term), then);
     }
 
-    /// It is in no log.
+    /// The proposal is in no log.
     fn refuse_proposal(&mut self, then: OnApply, refusal: Refusal, now: Mono) {
         self.reply_to_waiting(&then, refusal, now);
         if let (Some(leader), mut cx) = self.split(now) {
@@ -336,7 +336,7 @@ impl Server {
         }
     }
 
-    /// Whoever waits is told that this server does not lead any more, and so what is known of the write.
+    /// Gives the refusal to the caller that waits for the entry, if one does.
     fn reply_to_waiting(&mut self, then: &OnApply, refusal: Refusal, now: Mono) {
         let (_, mut cx) = self.split(now);
         match then.waiting() {
@@ -348,7 +348,7 @@ impl Server {
 
     fn handle_step(&mut self, step: StepOutcome, now: Mono) -> Result<(), Fault> {
         step.messages.into_iter().for_each(|message| self.outbox.effect(turn::raft_message(message)));
-        // before what the next leader's entries did is followed
+        // before entries of the next leader are handled
         self.step_down_if_deposed(now);
         if step.restored {
             assert!(self.leader.is_none(), "a leader installs no snapshot");
@@ -367,7 +367,7 @@ impl Server {
         Ok(())
     }
 
-    /// Those whose index is applied by now.
+    /// Serves the reads whose index is applied by now.
     fn serve_reads(&mut self, answers: Vec<raft::ReadAnswer>, now: Mono) {
         let mut reads = std::mem::take(&mut self.reads);
         let (_, mut cx) = self.split(now);
@@ -407,7 +407,7 @@ impl Server {
         Ok(())
     }
 
-    /// An entry of this server's own. If it was deposed meanwhile, who waits for it is answered all the same: it is done.
+    /// An entry of this server is applied. If the server was deposed meanwhile, the caller is answered all the same: the write is done.
     fn entry_applied(
         &mut self,
         then: OnApply,
@@ -448,7 +448,7 @@ impl Server {
     /// When the next turn is due at the latest, if nothing comes in before.
     pub fn next_deadline(&self) -> Option<Mono> {
         let (leader, space_free) = (self.leader.as_ref(), self.space_free);
-        // until then the outbox is tried again in moments
+        // while raft takes no proposals, the outbox has a deadline of its own and the parts have to wait for it
         let leader = leader.filter(|_| !self.outbox.is_held_up());
         if self.replica.has_work()
             || self.establishing.is_some()

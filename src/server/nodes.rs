@@ -37,7 +37,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Nobody is expected yet. `view`: the state that the leader begins with.
+    /// No node is expected yet. `view`: the state that the leader begins with.
     pub fn new(view: &View, cx: &mut Context<'_>) -> Result<Nodes, Fault> {
         let heartbeats = Heartbeats::new(cx.config.heartbeats, cx.ids.seed());
         let generation = view.founding()?.map(|founding| founding.generation()).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Nodes {
         self.watches.changed(node, index);
     }
 
-    /// Who waits to hear of its allocations is to ask the next leader.
+    /// Tells nodes whose watches are open to ask the next leader.
     pub fn step_down(self, cx: &mut Context<'_>) {
         for watch in self.watches.into_open() {
             cx.answer(watch.asker, NodeReply::NoLeader);
@@ -104,7 +104,7 @@ impl Nodes {
         self.watches.open(asker, since, known, now);
     }
 
-    /// A server came, went, or is another than it was.
+    /// The list of servers has changed.
     pub fn servers_changed(&mut self, index: u64) {
         self.watches.servers_changed(index);
     }
@@ -144,7 +144,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// What changed it is applied.
+    /// The entry that changed the node is applied.
     pub fn alive(
         &mut self,
         asker: Asker,
@@ -235,19 +235,19 @@ impl Nodes {
 /// How long a node that is heard of again may take to say what became of its allocations.
 const REPORT_PATIENCE: Span = Span::minutes(1);
 
-/// It was disconnected, and has not yet reported anything since.
+/// Whether the node was disconnected, and has not yet reported anything since.
 fn was_missed(node: &Node) -> bool {
     node.status == NodeStatus::Initializing && node.last_missed_heartbeat_index > node.last_alloc_update_index
 }
 
-/// It was disconnected, and has not yet said what became of its allocations.
+/// Whether the node was disconnected, and has not yet said what became of its allocations.
 fn awaits_reports(node: &Node, view: &View, at: Wall) -> Result<bool, Fault> {
     let silent = was_missed(node) && !node.status_updated.is_older_than(REPORT_PATIENCE, at);
     let unknown = |a: &Allocation| a.client == ClientStatus::Unknown && !a.server_terminal();
     Ok(silent && view.allocs_of_node(node.info.id)?.iter().any(unknown))
 }
 
-/// Something that is wanted there is not lost yet, though nobody knows how it is.
+/// Whether some allocation that is wanted there is not lost yet, since its group's `lost_after` has not passed.
 fn someone_waits(view: &View, node: NodeId, at: Wall) -> Result<bool, Fault> {
     for alloc in view.allocs_of_node(node)?.iter().filter(|a| !a.terminal()) {
         let spec = view.job_spec(&alloc.job, alloc.job_create_index, alloc.job_version)?;
@@ -261,10 +261,10 @@ fn someone_waits(view: &View, node: NodeId, at: Wall) -> Result<bool, Fault> {
     Ok(false)
 }
 
-/// What is said to who knows the node, but not its secret.
+/// The answer to a caller that knows the node, but not its secret.
 pub const WRONG_SECRET: &str = "node secret ID does not match";
 
-/// Why somebody is not taken for the node that it says to be.
+/// Why a caller is not accepted as the node that it claims to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAuthentic {
     Unknown,

@@ -13,8 +13,7 @@ use wire::command::Command;
 /// How long a deferred proposal waits for others. A client that registers jobs one after the other sends its next within this.
 const DEFER: Span = Span::millis(5);
 
-/// Proposals that raft did not take for the moment. A leader from whom raft takes so little is none: the next one builds its parts
-/// from the state.
+/// Proposals that raft did not take for the moment. A leader that has more steps down: the next one builds its parts from the state.
 pub const MAX_RETURNED: usize = 1024;
 
 #[derive(Debug)]
@@ -53,7 +52,7 @@ impl Outbox {
         self.deferred.push(Proposal { command, then });
     }
 
-    /// Raft does not take it now, and will later. Nobody waits for it, so that nobody would ask again.
+    /// Keeps a proposal that raft does not take now, but will later: no caller waits for it who would ask again.
     pub fn put_back(&mut self, proposal: Proposal, now: Mono) {
         self.due.get_or_insert(now.after(DEFER));
         self.returned.push(proposal);
@@ -64,12 +63,12 @@ impl Outbox {
         !self.returned.is_empty()
     }
 
-    /// Too much is held up.
+    /// Whether too much is held up for this server to lead on.
     pub fn is_overfull(&self) -> bool {
         self.returned.len() > MAX_RETURNED
     }
 
-    /// What workers made of evaluations that nobody is to hear of any more.
+    /// Drops what workers made of evaluations: the scheduler is paused.
     pub fn drop_deferred(&mut self) {
         self.deferred.clear();
         self.returned.retain(|proposal| !matches!(proposal.command, Command::UpdateEvals { .. }));
@@ -87,14 +86,14 @@ impl Outbox {
         out
     }
 
-    /// Without what is deferred.
+    /// Takes the proposals, but not the deferred ones.
     pub fn take_proposals(&mut self) -> Vec<Proposal> {
         let mut out = std::mem::take(&mut self.returned);
         out.append(&mut self.proposals);
         out
     }
 
-    /// All of them, because this server does not lead any more.
+    /// Takes all of them, because this server does not lead any more.
     pub fn take_all_proposals(&mut self) -> Vec<Proposal> {
         let mut out = self.take_proposals();
         out.append(&mut self.deferred);

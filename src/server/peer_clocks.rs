@@ -21,7 +21,7 @@ const TOLERANCE: Span = Span::minutes(1);
 pub struct PeerClocks {
     /// By server: how far its clock is ahead of this one's, and when that was found.
     offsets: BTreeMap<u64, (Span, Mono)>,
-    /// Whom this server told its time last, in which term, and when it tells it again.
+    /// The leader that was told this server's time last, in which term, and when it is told again.
     told: Option<(u64, u64, Mono)>,
 }
 

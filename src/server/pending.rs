@@ -20,7 +20,7 @@ pub struct Asker {
     pub via: Option<u64>,
 }
 
-/// Who is answered.
+/// The caller that waits for an entry.
 #[derive(Clone, Copy, Debug)]
 pub enum Waiting {
     User(u64),
@@ -152,7 +152,7 @@ impl PendingEntries {
         completed
     }
 
-    /// Nobody knows what will become of these.
+    /// Takes all entries: this server cannot learn any more what becomes of them.
     pub fn abandon(&mut self) -> impl Iterator<Item = OnApply> + use<> {
         std::mem::take(&mut self.entries).into_values()
     }

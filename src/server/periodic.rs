@@ -16,7 +16,7 @@ use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::command::{Command, LaunchJobCommand};
 
-/// The rest follows in the next turn.
+/// Launches proposed in one turn; the rest follows in the next.
 const LAUNCHES_PER_TURN: usize = 64;
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct Timer {
     /// Up to when launches are decided.
     launched: Wall,
     schedule: Schedule,
-    /// `None`: there is no further one, or its entry is under way.
+    /// The next launch. `None`: there is no further one, or its entry is under way.
     next: Option<Wall>,
 }
 
@@ -125,7 +125,7 @@ pub fn force_launch(token: u64, job: JobKey, cx: &mut Context<'_>) {
 
 fn launch(job: JobKey, moment: Wall, timed_by: Option<u64>, then: OnApply, cx: &mut Context<'_>) {
     let (id, tracked_versions) = (cx.ids.eval(), cx.config.tracked_versions);
-    // whose it is, of which type and how urgent, applying says
+    // the job, type and priority are the child's: applying fills them in
     let trigger = Trigger::PeriodicJob;
     let eval = Evaluation::pending(id, job.clone(), JobType::Batch, DEFAULT_PRIORITY, trigger, cx.at);
     let order = LaunchJobCommand { job, moment, timed_by, eval, tracked_versions, at: cx.at };

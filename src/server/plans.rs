@@ -25,7 +25,7 @@ pub struct Taken {
     amount: Amount,
     claimed: Vec<Claim>,
     freed: Vec<Claim>,
-    /// What is told to end, and gives back what it holds.
+    /// Allocations that are told to end, and give back what they hold.
     leaving: Vec<AllocId>,
 }
 
@@ -85,7 +85,7 @@ impl InFlight {
         self.total.get(&node).copied().unwrap_or(Amount::ZERO)
     }
 
-    /// A plan that is under way tells it to end: what it gives back is somebody's.
+    /// Whether a plan in flight stops the allocation: what that frees is taken already.
     fn is_leaving(&self, node: NodeId, alloc: AllocId) -> bool {
         let there = self.plans.values().flatten().filter(|(n, _)| *n == node);
         there.into_iter().any(|(_, taken)| taken.leaving.contains(&alloc))
@@ -206,8 +206,8 @@ impl Plans {
         Ok(fits.then_some(taken))
     }
 
-    /// Takes back what those hold that make way; false: one of them is not any more what the plan saw at that index, or may not
-    /// be sent away.
+    /// Counts what preempted allocations hold as free; false: one of them has changed since the index that the plan saw, or may not be
+    /// preempted.
     fn make_way(&self, part: &NodePlan, seen: u64, taken: &mut Taken, view: &View) -> Result<bool, Fault> {
         for (alloc, id) in part.preemptions() {
             let there = view.alloc(id)?.filter(|a| a.node_id == part.node_id && !a.terminal());
@@ -225,13 +225,13 @@ impl Plans {
         Ok(true)
     }
 
-    /// It is to change where it is, and has made way meanwhile, or is about to.
+    /// Whether an allocation that is to be updated in place was preempted meanwhile, or is about to be.
     fn has_made_way(&self, known: &Allocation, planned: &Allocation) -> bool {
         let evicted = known.desired == DesiredStatus::Evict && planned.desired != DesiredStatus::Evict;
         evicted || self.in_flight.is_leaving(known.node_id, known.id)
     }
 
-    /// Nothing that is claimed has another holder, but for one that makes way for it.
+    /// Whether no claim has another holder, but for one that makes way for it.
     fn is_exclusive(&self, node: NodeId, taken: &Taken, view: &View) -> bool {
         let held = view.fleet().claims(node);
         taken.claimed.iter().all(|claim| {

@@ -27,7 +27,7 @@ pub struct WaitingServer {
 }
 
 impl RemoteWorkers {
-    /// What a server said before, it has replaced.
+    /// Replaces what the server said before.
     pub fn wait(&mut self, server: u64, request: u64, free: u32, mut enabled: Vec<JobType>) {
         enabled.truncate(JobType::ALL.len());
         self.enabled.insert(server, enabled.clone());
@@ -45,7 +45,7 @@ impl RemoteWorkers {
         self.waiting.remove(&most)
     }
 
-    /// Some server's workers take it.
+    /// Whether some server's workers take evaluations of this type.
     pub fn serves(&self, job_type: JobType) -> bool {
         self.enabled.values().any(|enabled| enabled.contains(&job_type))
     }

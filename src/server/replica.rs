@@ -28,7 +28,7 @@ const SENDING_FACTOR: usize = 8;
 /// The unit in which the group counts time. A heartbeat is due after 2 of them, an election after 10 to 19 (decision 0074).
 const TICK: Span = Span::millis(100);
 
-/// Few commands have no stamp.
+/// How many of the newest entries are searched for a stamp: few commands have none.
 const STAMPS_LOOKED_FOR: usize = 64;
 
 pub struct Replica {
@@ -197,12 +197,12 @@ impl Replica {
         self.raft.link_lost(server);
     }
 
-    /// It leads no more; the group elects somebody.
+    /// Gives up leadership; the group elects somebody.
     pub fn step_down(&mut self) {
         self.raft.step_down();
     }
 
-    /// It leads, in that term.
+    /// Whether this replica leads in that term.
     pub fn leads(&self, term: u64) -> bool {
         self.raft.is_leader() && self.raft.term() == term
     }
@@ -226,7 +226,7 @@ impl Replica {
         }
     }
 
-    /// `None`: it leads itself, or has not heard of any leader.
+    /// `None`: this replica leads, or has not heard of any leader.
     pub fn last_contact(&self) -> Option<Mono> {
         self.last_contact.filter(|_| !self.raft.is_leader())
     }
@@ -367,7 +367,7 @@ impl Replica {
     }
 }
 
-/// What whoever asked is told of a command that was not proposed.
+/// The refusal of a command that was not proposed.
 pub fn not_proposed(refused: raft::ProposalRefused) -> Refusal {
     use raft::ProposalRefused as R;
     match refused {

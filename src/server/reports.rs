@@ -67,7 +67,7 @@ pub fn report(
     Ok(())
 }
 
-/// Its entry is applied: it was taken, or a newer one came in between.
+/// The report's entry is applied: the report was taken, or a newer one came in between.
 pub fn reported(asker: Asker, result: &Result<WriteReply, Refusal>, cx: &mut Context<'_>) {
     let index = cx.applied;
     let reply = match result {
@@ -77,9 +77,8 @@ pub fn reported(asker: Asker, result: &Result<WriteReply, Refusal>, cx: &mut Con
     cx.answer(asker, reply);
 }
 
-/// What has become healthy makes room for the next: whoever evaluates after this entry sees it. A paused deployment
-/// and one that waits for its promotion get their evaluation, too: what ends that may be on its way already, with an
-/// evaluation that comes too early to see this.
+/// An allocation that became healthy lets a deployment go on, so each of them is evaluated after this entry. So is one that is paused or
+/// waits for promotion: the entry that ends that may be on its way already, with an evaluation that comes too early to see this.
 fn evaluate_deployments(
     healthy: &[Allocation],
     evals: &mut BTreeMap<JobKey, Evaluation>,
@@ -137,7 +136,7 @@ fn may_reschedule(job: &Job, alloc: &Allocation, at: Wall) -> bool {
     !alloc.server_terminal() && policy.is_some_and(|p| p.allows(&alloc.reschedules, at))
 }
 
-/// What a client could not even take on, it does not judge: as a part of a deployment it is not healthy.
+/// Whether a client gave up an allocation without a verdict, which counts as unhealthy in its deployment.
 fn ended_unjudged(
     alloc: &Allocation,
     update: &AllocUpdate,

@@ -38,9 +38,9 @@ pub enum ReservationChange {
     Visible { eval: EvalId, token: EvalToken, index: u64 },
     /// A plan that another server knows of.
     Learned(InFlightPlan),
-    /// Nothing of it comes.
+    /// Nothing of this reservation will be placed.
     Release { eval: EvalId, token: EvalToken },
-    /// The server does not lead any more: nothing of them all comes.
+    /// The server does not lead any more: nothing of any reservation will be placed.
     ReleaseAll,
 }
 
@@ -56,7 +56,7 @@ impl Reservations {
         }
     }
 
-    /// The fleet as it will be when all is taken that a state of this index does not show; None: that is nothing.
+    /// The fleet with all that is reserved and that a state of this index does not show; None: nothing is.
     pub fn fleet_with(&mut self, key: Key, index: u64, fleet: &FleetSnapshot) -> Option<FleetSnapshot> {
         self.looking.insert(key, index);
         self.drop_visible_to_all();

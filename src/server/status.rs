@@ -10,7 +10,7 @@ use wire::metrics::MetricsSnapshot;
 use wire::status::{LogStatus, ServerStatus};
 
 impl Server {
-    /// Its raft id.
+    /// This server's raft id.
     pub fn id(&self) -> u64 {
         self.replica.raft().id()
     }

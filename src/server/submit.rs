@@ -144,15 +144,15 @@ fn replaced<'a>(parts: impl IntoIterator<Item = &'a NodePlan>) -> BTreeSet<Alloc
     new.filter_map(|alloc| alloc.previous).collect()
 }
 
-/// Whatever has a successor in the same entry stops in it, although the rest of its node's part has to wait: if the leader is
-/// gone before the plan is made again, nobody takes both for one.
+/// Stops an allocation whose successor is in this entry, although the rest of its node's part has to wait: if the leader is gone
+/// before the plan is made again, only the successor counts.
 fn stops_of_replaced(part: &NodePlan, replaced: &BTreeSet<AllocId>) -> Option<NodePlan> {
     let stops: Vec<_> = part.stops.iter().filter(|stop| replaced.contains(&stop.id)).cloned().collect();
     (!stops.is_empty()).then_some(NodePlan { node_id: part.node_id, stops, places: vec![] })
 }
 
-/// Nothing changed but what the blocked evaluation has seen: kept in memory, not written. One that was never evaluated
-/// itself says nothing of what is queued: the evaluation that it follows did.
+/// Whether only the snapshot of the blocked evaluation is newer, which is kept in memory and not written. A stored one without queued
+/// counts was never evaluated itself: the evaluation that created it has them.
 fn only_blocks_again(decision: &Decision, view: &View) -> Result<bool, Fault> {
     let eval = &decision.eval;
     if eval.status != EvalStatus::Blocked || !decision.created.is_empty() {
@@ -163,7 +163,7 @@ fn only_blocks_again(decision: &Decision, view: &View) -> Result<bool, Fault> {
     Ok(stored.is_some_and(|s| s.status == EvalStatus::Blocked && same(&s)))
 }
 
-/// One for each job of which something makes way.
+/// One evaluation for each job that loses allocations to this plan.
 fn preemption_evals(
     accepted: &[NodePlan],
     view: &View,

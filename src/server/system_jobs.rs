@@ -23,7 +23,7 @@ use wire::command::Command;
 pub struct SystemJobs(BTreeSet<JobKey>);
 
 impl SystemJobs {
-    /// Those that are wanted on such a node, but for `others`.
+    /// The system jobs that are wanted on such a node, but for `others`.
     fn wanted_on(
         &self,
         info: &NodeInfo,
@@ -76,7 +76,7 @@ impl SystemJobs {
         Ok(evals)
     }
 
-    /// One for each system job that is wanted on such a node and is not in `evals`.
+    /// One evaluation for each system job that is wanted on such a node and is not in `evals`.
     pub fn add_evals(
         &self,
         (node, info): (NodeId, &NodeInfo),
@@ -96,7 +96,7 @@ impl SystemJobs {
         Ok(())
     }
 
-    /// What opened a node to new work, and carried no evaluation of a system job that is wanted there.
+    /// Evaluates system jobs on nodes that a change has opened to new work without an evaluation of theirs.
     pub fn evaluate_missed_jobs(&self, changes: &[Change], cx: &mut Context<'_>) -> Result<(), Fault> {
         let opened = |c: &Change| matches!(c, Change::Node(n) if n.opened);
         if self.0.is_empty() || !changes.iter().any(opened) {

@@ -30,7 +30,7 @@ pub struct PreparedTurn {
 #[derive(Debug, Default)]
 pub struct Turn {
     pub effects: Vec<Effect>,
-    /// What it means to the reservations of scheduler workers; to be applied before the effects.
+    /// What the turn means to the reservations of scheduler workers; to be applied before the effects.
     pub reservations: Vec<ReservationChange>,
     /// What moved in the state, for those who wait for it; in log order.
     pub changes: Vec<Change>,

@@ -8,10 +8,10 @@ use model::job::JobType;
 use model::time::{Mono, Span};
 use std::collections::BTreeMap;
 
-/// How long evaluations wait before that is said, and said again. Servers that follow have asked for work by then.
+/// How long evaluations wait until the log says so, and says so again. Servers that follow have asked for work by then.
 const SAID_EVERY: Span = Span::minutes(1);
 
-/// Since when each type is not served, or since when that was said.
+/// When each type was found unserved, or was last reported so.
 #[derive(Default)]
 pub struct UnservedTypes(BTreeMap<JobType, Mono>);
 

@@ -15,7 +15,7 @@ pub struct Watches {
     changed: BTreeMap<NodeId, u64>,
     /// What happened before is not known: a watch from before is answered at once.
     known_from: u64,
-    /// What nodes are to know.
+    /// The generation, and the index of the list of servers, that nodes are to know.
     current: Known,
     due: BTreeSet<NodeId>,
     timers: BTreeSet<(Mono, NodeId)>,
@@ -33,7 +33,7 @@ pub struct Watch {
 /// What a node has beside its index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// What the index counts in.
+    /// The generation that the index counts in.
     pub generation: Generation,
     /// The index of the list of servers.
     pub servers: u64,
@@ -56,7 +56,7 @@ impl Watches {
         self.current.generation
     }
 
-    /// Those that nobody has answered.
+    /// The watches that nobody has answered.
     pub fn into_open(self) -> impl Iterator<Item = Watch> {
         self.open.into_values()
     }

@@ -31,8 +31,8 @@ pub fn decide<G: DerefMut<Target = Reservations>>(
         let mut last = looks == LOOKS;
         let no_room = !decision.eval.failed_groups.is_empty() || decision.plan.preemptions().next().is_some();
         if reserved.is_some() && no_room {
-            // what seems to be taken may never be, and nobody would tell who waits for it, or give back what made way for it: only the
-            // state says that there is no room
+            // a reservation may come to nothing, and nobody would then wake an evaluation that it blocked, or undo what it had preempted:
+            // there is no room only if the state says so
             decision = on(view.fleet());
             last = true;
         }

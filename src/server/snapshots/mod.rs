@@ -22,13 +22,13 @@ use wire::snapshot::{CHUNK_BYTES, SnapshotMessage, SnapshotOffer, StopReason};
 
 /// Views that are held at the same time, for minutes.
 const MAX_SENDING: usize = 2;
-/// After a transfer that failed.
+/// The pause after a transfer that failed.
 const RETRY_AFTER: Span = Span::seconds(10);
-/// What was written meanwhile is sent after the snapshot: so long it takes at most, on a line of 64 kbit/s.
+/// How long the log is kept for a follower: what was written meanwhile takes at most so long after the snapshot, at 64 kbit/s.
 const KEEP_LOG: Span = Span::minutes(20);
 
 pub struct Snapshots {
-    /// By the follower.
+    /// By follower.
     sending: BTreeMap<u64, Sender>,
     /// When a follower is served again that has failed.
     not_before: BTreeMap<u64, Mono>,
@@ -59,7 +59,7 @@ impl Snapshots {
         std::mem::take(&mut self.out)
     }
 
-    /// Somebody may need more of the log than others do.
+    /// Whether a follower may need more of the log than others do.
     pub fn need_log(&self, now: Mono) -> bool {
         !self.sending.is_empty() || now < self.keep_log_until
     }
@@ -89,7 +89,7 @@ pub struct Parts<'a> {
 
 /// As the leader.
 impl Snapshots {
-    /// Before each step: who needs a snapshot is offered one, and what is late is noticed.
+    /// Before each step: offers followers the snapshots that they need, and times out what is late.
     pub fn advance(&mut self, parts: &mut Parts<'_>, space_free: bool) -> Result<(), Fault> {
         self.expire_receiving(parts, space_free);
         let wanted = parts.raft.wants_snapshot();
@@ -105,7 +105,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// They have caught up, are no members any more, or this server does not lead.
+    /// Drops transfers to followers that have caught up or are members no more, and all when this server does not lead.
     fn drop_unwanted(&mut self, wanted: &[WantsSnapshot]) {
         let is_wanted = |member: &u64| wanted.iter().any(|w| w.member == *member);
         let unwanted: Vec<u64> = self.sending.keys().copied().filter(|member| !is_wanted(member)).collect();
@@ -250,7 +250,7 @@ impl Snapshots {
         }
     }
 
-    /// Its leader does not know that yet.
+    /// This replica has applied as much already, which the leader does not know yet.
     fn has_it_already(&mut self, from: u64, transfer: u64, snapshot: &raft::Snapshot, parts: &mut Parts<'_>) {
         match parts.raft.install(snapshot) {
             Ok(Installed::NotNeeded) => self.out.push((from, SnapshotMessage::Installed { transfer })),
@@ -259,7 +259,7 @@ impl Snapshots {
         }
     }
 
-    /// The one that was awaited. A state that this build cannot read is a fault: without it the server cannot follow its region.
+    /// Takes the awaited chunk. A state that this build cannot read is a fault: without it the server cannot follow its region.
     fn take_chunk(&mut self, bytes: &[u8], last: bool, parts: &mut Parts<'_>) -> Result<(), Fault> {
         let Some(mut receiver) = self.receiving.take() else { return Ok(()) };
         let (from, transfer) = (receiver.from(), receiver.transfer());
@@ -285,7 +285,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// It is whole: raft decides whether this replica still needs it.
+    /// The snapshot is whole: raft decides whether this replica still needs it.
     fn install(&mut self, receiver: &Receiver, parts: &mut Parts<'_>) {
         let (from, transfer) = (receiver.from(), receiver.transfer());
         match parts.raft.install(receiver.snapshot()) {
@@ -302,7 +302,7 @@ impl Snapshots {
         }
     }
 
-    /// What `install` took is durable.
+    /// The snapshot that `install` took is durable.
     pub fn installed(&mut self) {
         if let Some((from, transfer)) = self.installing.take() {
             self.out.push((from, SnapshotMessage::Installed { transfer }));

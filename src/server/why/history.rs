@@ -165,7 +165,7 @@ fn deployed(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault>
     Ok(links)
 }
 
-/// What became of its node while it was there.
+/// The events of a node since then.
 fn of_node(view: &View, node: NodeId, since: Wall) -> Result<Vec<HistoryEntry>, Fault> {
     let Some(known) = view.node(node)? else {
         return Ok(vec![link(since, "node", node.to_string(), "is gone by now".into())]);
@@ -176,7 +176,7 @@ fn of_node(view: &View, node: NodeId, since: Wall) -> Result<Vec<HistoryEntry>, 
     Ok(known.events.iter().filter(|e| e.at >= since).map(told).collect())
 }
 
-/// The plan that stopped it, and the evaluation behind that: the one that was at work when it was written.
+/// The plan that stopped the allocation, and the evaluation that was being processed when it was applied.
 fn stopped(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
     if !alloc.server_terminal() {
         return Ok(vec![]);
