@@ -29,7 +29,7 @@ pub enum Shortage {
     /// The number is held by somebody else, or kept back.
     PortTaken(u16),
     NoAddress(u16),
-    /// Every number is.
+    /// Every number that a port may get is held or kept back.
     NoPortLeft,
     Devices,
     Cores,
@@ -37,7 +37,7 @@ pub enum Shortage {
 
 /// The ports, devices and cores that a demand gets on one node.
 pub struct DemandAssignment {
-    /// Number and place of the address, in the demand's order.
+    /// The number of each port and the place of its address, in the demand's order.
     ports: Vec<(u16, usize)>,
     devices: Vec<Devices>,
     /// By task; empty: the group asks for none.
@@ -46,7 +46,7 @@ pub struct DemandAssignment {
     pub preference: f64,
 }
 
-/// Each by its place.
+/// Devices assigned to a task: the places of the task, the device group and its instances.
 struct Devices {
     task: usize,
     group: usize,
@@ -77,7 +77,7 @@ fn all_networks(group: &TaskGroup) -> impl Iterator<Item = &Network> {
 }
 
 impl<'a> Demand<'a> {
-    /// None: the group asks for amounts only.
+    /// None: the group asks for nothing but amounts.
     pub fn of(group: &'a TaskGroup) -> Option<Self> {
         let ports: Vec<&Port> = all_networks(group).flat_map(Network::ports).collect();
         let asked = group.tasks.iter().enumerate();
@@ -169,7 +169,7 @@ impl<'a> Demand<'a> {
         Ok((assigned, if weights > 0 { matched as f64 / weights as f64 } else { 0.0 }))
     }
 
-    /// The lowest that are free.
+    /// The lowest cores that are free.
     fn assign_cores(&self, offer: NodeOffer) -> Result<Vec<Vec<u16>>, Shortage> {
         if !self.cores {
             return Ok(Vec::new());
@@ -218,7 +218,7 @@ impl<'a> Demand<'a> {
         resources
     }
 
-    /// As metrics name it.
+    /// The shortage as metrics name it.
     pub fn text(&self, shortage: Shortage) -> String {
         let port = |i: u16| self.ports[usize::from(i)];
         match shortage {
@@ -244,7 +244,7 @@ fn free(offer: NodeOffer, address: &Address, port: u16) -> bool {
     !offer.offered().reserves(address, port) && !offer.taken.holds(&Claim::Port(address.ip, port))
 }
 
-/// The first from a random one on, around the range once.
+/// The first free number from a random one on, around the range once.
 fn any_free(
     offer: NodeOffer,
     address: &Address,

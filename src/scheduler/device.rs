@@ -32,7 +32,7 @@ impl<'a> DeviceRequest<'a> {
             && self.ask.constraints.iter().filter(|c| !of_ids(c)).all(|c| holds(c, group, operands))
     }
 
-    /// The healthy ones whose ids meet the conditions on ids.
+    /// The healthy instances whose ids meet the conditions on ids.
     pub fn instances(&self, group: &DeviceGroup, operands: &mut ConstraintChecker) -> Vec<usize> {
         let mut allowed = |id: &str| {
             let of_ids = self.ask.constraints.iter().filter(|c| of_ids(c));
@@ -44,7 +44,7 @@ impl<'a> DeviceRequest<'a> {
         healthy.filter(|(_, instance)| allowed(&instance.id)).map(|(at, _)| at).collect()
     }
 
-    /// One of the groups has enough.
+    /// Whether one of the groups has enough.
     pub fn found(&self, groups: &[DeviceGroup], operands: &mut ConstraintChecker) -> bool {
         groups.iter().any(|g| self.matches(g, operands) && self.instances(g, operands).len() >= self.count())
     }

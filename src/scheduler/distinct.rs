@@ -69,7 +69,7 @@ impl<'a> Distinct<'a> {
         }
     }
 
-    /// Another allocation is there that must not be.
+    /// Whether another allocation is there that must not be.
     pub fn host_taken(&self, proposal: &ProposedAllocs, slot: u32) -> bool {
         let there = || proposal.of_job(slot).filter(|(_, p)| p.holding > 0);
         (self.job_hosts && there().next().is_some())

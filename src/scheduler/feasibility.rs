@@ -24,22 +24,22 @@ const ALL_POOLS: &str = "all";
 enum Check<'a> {
     Constraint(&'a Constraint),
     Driver(&'a str),
-    /// The mode.
+    /// The network mode.
     Network(&'a str),
-    /// Its name, and the port that is to be there.
+    /// The name of a host network, and the port that is to be there.
     HostNetwork(&'a str, &'a str),
-    /// Its source, and whether it is read only.
+    /// The volume's source, and whether it is read only.
     Volume(&'a str, bool),
     /// The driver of a task that mounts one.
     Mounts(&'a str),
     /// A node has any to give.
     Cores,
-    /// The group.
+    /// The group whose device requests are to be met.
     Devices(&'a str),
 }
 
 impl Check<'_> {
-    /// As metrics name what was filtered.
+    /// The condition as metrics name it.
     fn text(&self) -> String {
         match self {
             Check::Constraint(c) => c.to_string(),
@@ -96,7 +96,7 @@ pub struct Feasibility<'a> {
     fleet: &'a FleetSnapshot,
     operands: ConstraintChecker,
     sets: BTreeMap<Check<'a>, Rc<Bitmap>>,
-    /// In one of the job's datacenters and in its pool.
+    /// Nodes in one of the job's datacenters and in its pool.
     targeted: Bitmap,
     /// Targeted and ready for new tasks.
     pub ready: Bitmap,

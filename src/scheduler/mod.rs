@@ -61,13 +61,13 @@ pub trait SchedulerState {
     /// All allocations on the node.
     fn allocs_by_node(&self, node: NodeId) -> Vec<Allocation>;
 
-    /// Those of jobs whose newest version is of at most this priority, in any order; what is over may be left out.
+    /// The allocations of jobs whose newest version is of at most this priority, in any order; what is over may be left out.
     fn allocs_up_to_priority(&self, priority: i64, each: &mut dyn FnMut(Allocation));
 
     /// The job's newest.
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment>;
 
-    /// This evaluation is still to come, or is being processed.
+    /// Whether this evaluation is still to come, or is being processed.
     fn is_pending(&self, eval: EvalId) -> bool;
 
     /// What holds for jobs of this node pool.

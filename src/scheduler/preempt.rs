@@ -31,7 +31,7 @@ pub fn may_preempt(own: i64, other: i64) -> bool {
 pub struct Candidate {
     pub id: AllocId,
     priority: i64,
-    /// Without whole cores: nothing is preempted for those.
+    /// What the allocation holds, without whole cores: nothing is preempted for those.
     pub holding: Holding,
     /// Index into `PreemptionCandidates::group_limits`.
     group_limit: usize,
@@ -41,7 +41,7 @@ pub struct Candidate {
 struct GroupLimit {
     /// `migrate.max_parallel`: how many to preempt at a time where there is a choice; 0: any number.
     max_parallel: i64,
-    /// By the plan so far.
+    /// How many of the group the plan so far makes leave.
     leaving: i64,
 }
 
@@ -99,7 +99,7 @@ fn add(sum: &mut Holding, more: &Holding) {
 }
 
 impl<'a> PreemptionCandidates<'a> {
-    /// `priority`: of that job.
+    /// `priority`: of the job that is to be placed.
     pub fn new(
         view: &'a dyn SchedulerState,
         fleet: &'a FleetSnapshot,

@@ -224,7 +224,7 @@ struct Placement<'a> {
     group: &'a TaskGroup,
     name: String,
     previous: Option<&'a Allocation>,
-    /// What the new one has to remember.
+    /// Earlier reschedules that the new allocation has to remember.
     reschedules: Vec<Reschedule>,
     canary: bool,
     /// Set when the version is not the newest.
@@ -247,13 +247,13 @@ struct Placer<'a> {
     feasibility: BTreeMap<u64, Feasibility<'a>>,
     /// By version and group.
     searches: BTreeMap<(u64, &'a str), Search<'a>>,
-    /// The newest version's.
+    /// The groups of the newest version that were searched.
     searched: Vec<&'a TaskGroup>,
     versions: BTreeMap<(u64, u64), Option<Arc<JobSpec>>>,
     ids: Stream,
     /// Where the search for a free port begins.
     picks: Stream,
-    /// In place, by this run.
+    /// Allocations that this run has updated in place.
     updated: Vec<&'a Allocation>,
     /// By group.
     deployment_ids: BTreeMap<&'a str, DeploymentId>,
@@ -343,7 +343,7 @@ impl<'a> Placer<'a> {
         self.outcome
     }
 
-    /// Stops the old one only if the new one finds a node.
+    /// Stops the old allocation only if the new one finds a node.
     fn replace_or_keep(
         &mut self,
         one: Replacement<'a>,
@@ -426,7 +426,7 @@ impl<'a> Placer<'a> {
         *queued = queued.saturating_add(n);
     }
 
-    /// The old one's name; but one that another allocation has, too, is given up for a free one.
+    /// The replaced allocation's name; but one that another allocation has, too, is given up for a free one.
     fn replacement_name(
         &self,
         group: &'a TaskGroup,
@@ -448,7 +448,7 @@ impl<'a> Placer<'a> {
     ) -> Allocation {
         let run = self.run;
         let job = placement.version.unwrap_or(self.job);
-        // what an older version is placed for is no part of what brings the newest
+        // an allocation of an older version is no part of the deployment that brings the newest
         let joined =
             placement.version.is_none().then(|| self.deployment_ids.get(placement.group.name.as_str()));
         let deployment = joined.flatten().copied();

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 /// How many allocations of one group are on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocCounts {
-    /// Not client-terminal: they hold resources.
+    /// Allocations that are not client-terminal: they hold resources.
     pub holding: i64,
-    /// Neither told to stop nor ended.
+    /// Allocations that are neither told to stop nor ended.
     pub wanted: i64,
 }
 
@@ -39,7 +39,7 @@ struct ProposedNode<'a> {
     claimed: BTreeMap<Claim, i64>,
     /// By group.
     present: Vec<(&'a str, AllocCounts)>,
-    /// Its place in `plans`.
+    /// The node's place in `plans`.
     plan: Option<usize>,
 }
 

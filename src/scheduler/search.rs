@@ -45,10 +45,10 @@ const DISTINCT_HOSTS: &str = "distinct_hosts";
 /// Where a node stands in the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeState {
-    /// Filtered for good.
+    /// Filtered, whatever the plan does.
     Outside,
     HostTaken,
-    /// Its pool has no room for one more.
+    /// The node's pool has no room for one more.
     PoolClosed,
     Exhausted(Exhaustion),
     Fits,
@@ -74,7 +74,7 @@ pub struct Search<'a> {
     fleet: &'a FleetSnapshot,
     group: &'a TaskGroup,
     ask: Amount,
-    /// What an allocation without demands takes.
+    /// What an allocation takes that asks for amounts only.
     resources: AllocResources,
     demand: Option<Demand<'a>>,
     distinct: Distinct<'a>,
@@ -179,7 +179,7 @@ impl<'a> Search<'a> {
         (best.first().map(|c| c.slot), metric)
     }
 
-    /// With the values that have no room: the first few by name, the others as one.
+    /// All that is filtered, by reason. Distinct values without room: the first few by name, the others as one.
     fn all_filtered(&self) -> FilterCounts {
         let mut all = self.filtered.clone();
         all.nodes += self.closed.nodes;

@@ -119,7 +119,7 @@ pub struct SpreadBlock<'a> {
     /// By value.
     counts: Vec<i64>,
     goal: SpreadGoal,
-    /// Nodes are told apart by their value itself, not by what it is worth now.
+    /// Whether a node's level is told by its value itself, and not by what that is worth now.
     pub by_value: bool,
 }
 

@@ -7,12 +7,12 @@ use model::schema::change::of_block;
 use model::schema::{ChangeEffect, Fields};
 use std::collections::BTreeMap;
 
-/// Compared over all levels, as the task sees it.
+/// Metadata is compared over all levels, as the task sees it.
 const META: &str = "Meta";
-/// Compared one by one, by name.
+/// Tasks are compared one by one, by name.
 const TASKS: &str = "Tasks";
 
-/// The running tasks cannot become the new ones without being started again.
+/// Whether the running tasks cannot become the new ones without being started again.
 pub fn tasks_changed(old: &JobSpec, new: &JobSpec, group: &str) -> bool {
     let (Some(a), Some(b)) = (old.group(group), new.group(group)) else { return true };
     let task_changed = |t: &Task| b.task(&t.name).is_none_or(|u| one_task_changed((old, a, t), (new, b, u)));

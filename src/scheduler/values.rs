@@ -14,7 +14,7 @@ pub const MISSING: ValueId = ValueId::MAX;
 enum Texts<'a> {
     /// By number.
     Known(Vec<&'a str>),
-    /// Every node's own id: its number is the node's slot.
+    /// The ids of all nodes: each one's number is its slot.
     NodeIds(&'a FleetSnapshot),
 }
 
@@ -53,7 +53,7 @@ impl<'a> Values<'a> {
         self.of_slot.get(slot as usize).copied().unwrap_or(MISSING)
     }
 
-    /// All numbers are below it.
+    /// How many numbers there are: all are below this.
     pub fn len(&self) -> usize {
         match &self.texts {
             Texts::Known(texts) => texts.len(),

@@ -53,7 +53,7 @@ struct ExclusionCounts {
     known: BTreeMap<String, u16>,
     /// By slot: how many exclude it, and the last of them.
     against: Vec<(u16, u16)>,
-    /// They have what a job has on each node, and are not asked for more.
+    /// Nodes that have all that a job wants on each node, and are not asked for more.
     fully_placed: Bitmap,
 }
 
@@ -90,7 +90,7 @@ fn dimensions(a: Amount) -> [(&'static str, i64); 4] {
     [("cpu", a.cpu_mhz), ("memory", a.memory_mb), ("disk", a.disk_mb), (TOO_MANY, a.allocs)]
 }
 
-/// Where a job that is on each node has as many of the group as it wants there.
+/// The nodes on which a job that runs on each has as many of the group as it wants there.
 fn fully_placed(job: &JobSpec, group: &TaskGroup, fleet: &FleetSnapshot, allocs: &[Allocation]) -> Bitmap {
     let (mut fully_placed, mut live) = (Bitmap::none(fleet.slots()), BTreeMap::new());
     if !job.job_type.runs_on_every_node() {

@@ -48,7 +48,7 @@ impl NodeColumns {
     }
 }
 
-/// What is held of a node that only one can hold at a time, and by how many: by two while one makes way for the other.
+/// The claims that are held on a node, and by how many: one, or two while an allocation makes way for another.
 pub type Claims = BTreeMap<Claim, u32>;
 
 /// A node where nothing is claimed has none.
@@ -59,7 +59,7 @@ type ChunkClaims = [Option<Arc<Claims>>; CHUNK];
 pub struct FleetSnapshot {
     columns: Vec<Arc<NodeColumns>>,
     used: Vec<Arc<[Amount; CHUNK]>>,
-    /// None: of no node in the chunk anything was ever claimed.
+    /// None: nothing was ever claimed on the chunk's nodes.
     claims: Vec<Option<Arc<ChunkClaims>>>,
     slots: Arc<BTreeMap<NodeId, u32>>,
     profiles: Arc<Vec<Option<Arc<Profile>>>>,
@@ -107,7 +107,7 @@ impl FleetSnapshot {
         self.slot(id).map(|s| self.columns(s).status[s as usize % CHUNK])
     }
 
-    /// New tasks may be placed there.
+    /// Whether new tasks may be placed there.
     pub fn ready(&self, id: NodeId) -> bool {
         self.slot(id).is_some_and(|s| self.ready_at(s))
     }

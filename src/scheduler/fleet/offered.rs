@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct OfferedResources {
     pub addresses: Box<[Address]>,
     pub dynamic: PortRange,
-    /// On every address.
+    /// Reserved on every address.
     reserved: Box<[PortRange]>,
     /// Reservable, ascending.
     pub cores: Box<[u16]>,
@@ -28,7 +28,7 @@ pub struct Address {
 }
 
 impl OfferedResources {
-    /// What cannot be understood is not there: clients check what they say.
+    /// What cannot be understood is left out: clients check what they say.
     pub fn of(info: &NodeInfo) -> Self {
         let offers = &info.offers;
         let ranges = |text: &str| claims::ports(text).unwrap_or_default().into_boxed_slice();
@@ -47,7 +47,7 @@ impl OfferedResources {
         }
     }
 
-    /// Kept back from tasks.
+    /// Whether the port is kept back from tasks.
     pub fn reserves(&self, address: &Address, port: u16) -> bool {
         self.reserved.iter().chain(&address.reserved).any(|range| range.contains(port))
     }

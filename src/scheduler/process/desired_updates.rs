@@ -26,14 +26,14 @@ impl DesiredUpdates {
         }
     }
 
-    /// It is replaced by a canary.
+    /// Counts an allocation that a canary replaces.
     pub fn count_canary(&mut self, alloc: &Allocation) {
         let group = self.of(&alloc.group);
         group.ignore = group.ignore.saturating_sub(1);
         group.canary += 1;
     }
 
-    /// With all else that is to be done.
+    /// The counts together with all else that is to be done.
     pub fn with_changes(mut self, changes: &Changes) -> BTreeMap<String, GroupChanges> {
         for stop in &changes.stops {
             let group = self.of(&stop.alloc.group);
@@ -61,7 +61,7 @@ impl DesiredUpdates {
         }
         // a migration is one thing, not a stop and a placement
         self.0.values_mut().for_each(|group| group.place = group.place.saturating_sub(group.migrate));
-        // these are neither yet: they move if there is room
+        // these are neither stopped nor placed yet: they move if there is room
         for moving in &changes.migrating_when_placed {
             self.of(&moving.group.name).migrate += 1;
         }

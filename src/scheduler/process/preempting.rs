@@ -41,7 +41,7 @@ impl<'a> Placer<'a> {
         Some(self.allowed(group, found?))
     }
 
-    /// With the memory that it may take beyond what is its own.
+    /// The resources, with the memory that the task may take beyond its own.
     pub(super) fn allowed(&self, group: &TaskGroup, mut resources: AllocResources) -> AllocResources {
         let beyond = group.tasks.iter().any(|t| t.resources.memory_max_mb != 0);
         if beyond && self.run.view.scheduling(&self.job.spec.node_pool).memory_oversubscription {
@@ -50,7 +50,7 @@ impl<'a> Placer<'a> {
         resources
     }
 
-    /// On the best node where preemption makes room. `metric`: of the search that found no room.
+    /// Places on the best node where preemption makes room. `metric`: of the search that found no room.
     pub(super) fn place_preempting(
         &mut self,
         placement: &Placement<'a>,
@@ -68,7 +68,7 @@ impl<'a> Placer<'a> {
         place
     }
 
-    /// The same, on one given node.
+    /// Places with preemption, on one given node.
     pub(super) fn place_on_node_preempting(
         &mut self,
         slot: u32,

@@ -26,7 +26,7 @@ pub fn next_tracker(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Resch
     policy.remembered(&old.reschedules, this)
 }
 
-/// The nodes where it or its predecessors failed.
+/// The nodes where the allocation or its predecessors failed.
 pub fn penalized_slots(old: &Allocation, fleet: &FleetSnapshot) -> BTreeSet<u32> {
     let here = (old.client == ClientStatus::Failed).then_some(old.node_id);
     let before = old.reschedules.iter().map(|r| r.previous_node);

@@ -80,7 +80,7 @@ impl<'a> Placer<'a> {
         Some(self.classify(alloc, proposal))
     }
 
-    /// Replaces as many as may be now, where the new one fits: nodes with canaries come first.
+    /// Replaces as many outdated allocations as may be now, where the new one fits: nodes with canaries come first.
     /// Gives those that are no canaries.
     fn replace_outdated(
         &mut self,

@@ -75,8 +75,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// What was updated in place has to prove itself once more, as a part of the deployment that brings the update. Where no
-    /// deployment does, it leaves the one of the version before.
+    /// An allocation that was updated in place has to become healthy once more, as a part of the deployment that brings the update. If
+    /// there is none, the allocation leaves the deployment of the version before.
     pub(super) fn add_updated_to_deployment(
         &mut self,
         changes: &Changes<'a>,

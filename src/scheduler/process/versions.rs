@@ -11,7 +11,7 @@ use model::deployment::{Deployment, DeploymentStatus};
 use model::job::{Job, JobSpec, TaskGroup};
 use std::collections::BTreeMap;
 
-/// By number: what of the job's older versions may have to be placed. Read only if the newest may be held back.
+/// By number: the older versions that may have to be placed. Read only if the newest may be held back.
 pub fn older_versions(
     run: &EvalContext,
     job: Option<&Job>,
@@ -45,7 +45,7 @@ fn may_be_held_back(job: &Job, latest: Option<&Deployment>) -> bool {
 }
 
 impl<'a> Placer<'a> {
-    /// The version to place for it, if it is not the newest, and the group of that version.
+    /// The version to place for a replacement, if it is not the newest, and the group of that version.
     pub(super) fn version_for(&self, one: Replacement<'a>) -> (Option<&'a Job>, &'a TaskGroup) {
         let kept = one.keeps_version && one.alloc.job_create_index == self.job.create_index;
         let version = self.older.get(&one.alloc.job_version).filter(|_| kept);
@@ -79,7 +79,7 @@ impl<'a> Placer<'a> {
         feasibility_of(&mut self.feasibility, self.job, self.run)
     }
 
-    /// What found no room may be of an older version: then no class counts as ineligible.
+    /// A failed placement may be of an older version: then no class counts as ineligible.
     pub(super) fn eligibility(&mut self) -> Eligibility {
         if self.searches.keys().any(|(version, _)| *version != self.job.version) {
             return Eligibility { escaped: true, ..Eligibility::default() };

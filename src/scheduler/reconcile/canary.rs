@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 /// A group's canaries, apart from what else it has: they are beyond its count.
 #[derive(Default)]
 pub struct Canaries<'a> {
-    /// On trial, the failed ones included: each is one of those that are wanted.
+    /// Canaries on trial, the failed ones included: each is one of those that are wanted.
     pub existing: u64,
     /// The indexes of their names.
     pub taken_indexes: BTreeSet<u64>,
-    /// To be placed again.
+    /// Failed canaries that are to be placed again.
     pub rescheduled: Vec<&'a Allocation>,
 }
 

@@ -35,7 +35,7 @@ pub fn reconcile_reconnected<'a>(
     stops
 }
 
-/// Was to stop or to move anyway, or runs an older version.
+/// Whether the allocation was to stop or to move anyway, or runs an older version.
 fn outdated(job: &Job, alloc: &Allocation) -> bool {
     let asked = [alloc.transition.reschedule, alloc.transition.force_reschedule];
     alloc.desired != DesiredStatus::Run

@@ -37,9 +37,9 @@ struct GroupAllocSets<'a> {
     lost: AllocSet<'a>,
     /// To be placed again at once.
     now: AllocSet<'a>,
-    /// To be placed again; they are untainted, too.
+    /// To be placed again later; each is also in the set `untainted`.
     later: Vec<(Wall, &'a Allocation)>,
-    /// They are of the others, too.
+    /// Each is also in the set that says what becomes of it otherwise.
     disconnecting: AllocSet<'a>,
     reconnecting: AllocSet<'a>,
     canaries: Canaries<'a>,
@@ -182,8 +182,8 @@ impl<'a> GroupReconciler<'_, 'a> {
         self.changes.canaries.push((self.group, names.canaries(n, &sets.canaries.taken_indexes, &replaced)));
     }
 
-    /// While a deployment holds new placements back, what was there before is replaced by its like all the same; but not
-    /// what failed with it (scheduler.md 8.8).
+    /// While a deployment holds new placements back, allocations of the version before are replaced in that version all the same; those
+    /// that failed in the deployment are not (scheduler.md 8.8).
     fn place(&mut self, placements: Placements<'a>, canaries: &Canaries<'a>, ready: bool) {
         let group = self.group;
         let again = |alloc: &'a Allocation| Replacement { group, alloc, keeps_version: !ready };
@@ -196,7 +196,7 @@ impl<'a> GroupReconciler<'_, 'a> {
         }
     }
 
-    /// In the order of their names, as many as may be (scheduler.md 8.2.19).
+    /// Replaces allocations in the order of their names, as many as may be (scheduler.md 8.2.19).
     fn replace(&mut self, destructive: Vec<&'a Allocation>, limit: Option<u64>, ready: bool) {
         let most =
             if ready { limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX)) } else { 0 };
@@ -218,8 +218,8 @@ impl<'a> GroupReconciler<'_, 'a> {
         }
     }
 
-    /// What is to be looked at again, and when (scheduler.md 8.2.8 to scheduler.md 8.2.10). What is replaced or stopped by
-    /// now is not.
+    /// What is to be looked at again, and when (scheduler.md 8.2.8 to scheduler.md 8.2.10), but for what has been replaced or stopped by
+    /// now.
     fn create_followups(&mut self, held: Option<(Wall, &'a Allocation)>, mut sets: GroupAllocSets<'a>) {
         let stopped = self.changes.stops.iter().map(|s| s.alloc.id);
         let gone: BTreeSet<AllocId> =
@@ -239,9 +239,9 @@ impl<'a> GroupReconciler<'_, 'a> {
         self.changes.reconnected.extend(sets.reconnecting.into_values());
     }
 
-    /// Nothing else makes anybody look at a group that is held back: it is neither placed nor blocked. So each
-    /// evaluation sees to it that one comes when the hold ends, unless the allocation that it is for waits for one
-    /// already. One that is lost only now is stopped by this plan, and cannot be amended by it, too.
+    /// The follow-up when a hold ends: a group that is held back is neither placed nor blocked, so nothing else would evaluate it again.
+    /// Each evaluation sees to one, unless the lost allocation waits for one already. One that is lost only now is stopped by this plan,
+    /// and cannot be amended by it, too.
     fn end_of_hold(&self, at: Wall, alloc: &'a Allocation) -> Option<reschedule::Followup<'a>> {
         if alloc.client != ClientStatus::Lost {
             return Some(reschedule::wait(at, Vec::new()));
@@ -265,7 +265,7 @@ fn name_index(group: &TaskGroup, sets: &GroupAllocSets) -> NameIndex {
     NameIndex::new(desired_count(group), all.into_iter().flat_map(|s| s.values()).map(|a| a.index()))
 }
 
-/// Those that have to be replaced, in the order of their names; and how many were updated in place
+/// The allocations that have to be replaced, in the order of their names; and how many were updated in place
 /// (scheduler.md 8.2.13).
 fn compute_updates<'a>(
     untainted: &AllocSet<'a>,
@@ -302,8 +302,8 @@ fn placements<'a>(
     Placements { rescheduled: sets.now.values().copied().collect(), lost, missing }
 }
 
-/// What was stopped for a successor that there was no room for: one for each name, none that is older than what is left of
-/// the group.
+/// Allocations that were stopped for a successor that found no room: one for each name, none of an older version than what is left
+/// of the group.
 fn unreplaced<'a>(job: &Job, allocs: &AllocSet<'a>) -> Vec<&'a Allocation> {
     let own = |a: &&Allocation| a.job_create_index == job.create_index && !a.is_canary();
     let ended = |a: &&Allocation| a.server_terminal() && a.next.is_none();

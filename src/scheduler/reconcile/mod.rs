@@ -78,7 +78,7 @@ pub enum Update {
     Destructive,
 }
 
-/// What has to be done.
+/// What has to be done about the job's allocations and its deployment.
 #[derive(Default)]
 pub struct Changes<'a> {
     pub stops: Vec<Stop<'a>>,
@@ -98,9 +98,9 @@ pub struct Changes<'a> {
     pub names: BTreeMap<&'a str, NameIndex>,
     /// When to look again, and at what.
     pub followups: Vec<Followup<'a>>,
-    /// Their nodes stopped reporting: they become unknown.
+    /// Allocations whose nodes stopped reporting: they become unknown.
     pub disconnected: Vec<&'a Allocation>,
-    /// Their nodes report again, and they run.
+    /// Allocations that run and whose nodes report again.
     pub reconnected: Vec<&'a Allocation>,
     /// By group: the deployment that its new and updated allocations join.
     pub deployment_ids: BTreeMap<&'a str, DeploymentId>,
@@ -110,7 +110,7 @@ pub struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// Nothing is stopped twice, and nothing is stopped at once that is stopped only if its successor finds a node.
+    /// No allocation is stopped twice, or stopped at once although it is to stop only if its successor finds a node.
     fn assert_disjoint(&self) {
         let mut ids: BTreeSet<AllocId> = BTreeSet::new();
         let replaced = self.destructive.iter().chain(&self.migrating_when_placed).map(|r| r.alloc.id);
@@ -168,7 +168,7 @@ fn by_group<'a>(input: &ReconcileInput<'a>) -> BTreeMap<&'a str, AllocSet<'a>> {
     matrix
 }
 
-/// The job or the group is no longer wanted (scheduler.md 8.1.3, scheduler.md 8.2.1).
+/// Stops what no longer is wanted, the job or one group of it (scheduler.md 8.1.3, scheduler.md 8.2.1).
 fn stop_all<'a>(input: &ReconcileInput<'a>, allocs: &AllocSet<'a>, changes: &mut Changes<'a>) {
     let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).collect();
     let Tainted { untainted, migrating, lost, .. } = tainted::split(running, None, input);
@@ -180,7 +180,7 @@ fn stop_not_needed(alloc: &Allocation) -> Stop<'_> {
     Stop { alloc, description: NOT_NEEDED, client: None }
 }
 
-/// The allocation runs this version of the job.
+/// Whether the allocation runs this version of the job.
 fn is_of_version(alloc: &Allocation, job: &Job) -> bool {
     (alloc.job_create_index, alloc.job_version) == (job.create_index, job.version)
 }

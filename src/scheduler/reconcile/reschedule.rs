@@ -10,9 +10,9 @@ use model::time::{Span, Wall};
 
 const DELAYED: &str = "created for delayed rescheduling";
 const DISCONNECTED: &str = "created for delayed disconnect timeout";
-/// What is due so soon is done at once.
+/// A placement that is due so soon is made at once.
 const NOW: Span = Span::seconds(1);
-/// What is due within this of the first is looked at together with it.
+/// Placements that are due within this of the first are made together with it.
 const BATCH: Span = Span::seconds(5);
 
 /// An evaluation to come.
@@ -21,17 +21,17 @@ pub struct Followup<'a> {
     pub at: Wall,
     pub trigger: Trigger,
     pub description: &'static str,
-    /// That wait for it.
+    /// The allocations that wait for the evaluation.
     pub allocs: Vec<&'a Allocation>,
 }
 
-/// What of the untainted is still one of the group's.
+/// The untainted allocations that are still the group's.
 #[derive(Default)]
 pub struct Split<'a> {
     pub untainted: AllocSet<'a>,
     /// In no other set.
     pub now: AllocSet<'a>,
-    /// They are among `untainted`, too.
+    /// Placed again later, so that these are among `untainted`, too.
     pub later: Vec<(Wall, &'a Allocation)>,
 }
 
@@ -39,7 +39,7 @@ enum Due {
     Never,
     Now,
     Later(Wall),
-    /// An evaluation waits for it already.
+    /// An evaluation waits for the allocation already.
     AwaitsFollowup,
 }
 
@@ -59,14 +59,14 @@ pub fn split<'a>(input: &ReconcileInput<'a>, group: &TaskGroup, allocs: AllocSet
     out
 }
 
-/// Whether it still is one of the group's (scheduler.md 9.7). A failed allocation counts, whatever becomes of it.
+/// Whether the allocation still is one of the group's (scheduler.md 9.7). A failed one counts, whatever becomes of it.
 fn still_counts(batch: bool, alloc: &Allocation) -> bool {
     let replaced = alloc.next.is_some() && alloc.terminal();
     !replaced && if batch { batch_counts(alloc) } else { service_counts(alloc) }
 }
 
-/// Work that was done stays done, even if it was told to stop or to make way afterwards. What was told so before it was done
-/// ends without a failure too, and has to be done again.
+/// Work that was done stays done, even if the allocation was told to stop or was preempted afterwards. One that was told so before its
+/// work was done ends without a failure too, and has to be done again.
 fn batch_counts(alloc: &Allocation) -> bool {
     match alloc.desired {
         DesiredStatus::Run => true,
@@ -98,7 +98,7 @@ fn due(input: &ReconcileInput, group: &TaskGroup, alloc: &Allocation) -> Due {
         Some(eval) if eval == input.eval.id => Due::Now,
         _ if at - input.now <= NOW => Due::Now,
         Some(eval) if (input.is_pending)(eval) => Due::AwaitsFollowup,
-        // it came and found no room, when a clock that ran ahead said that this failed in the future
+        // the follow-up came and found no room, after a clock that ran ahead had dated the failure in the future
         Some(_) => Due::Now,
         None => Due::Later(at),
     }
@@ -124,7 +124,7 @@ fn replaceable(group: &TaskGroup) -> bool {
     group.disconnect.is_some_and(|d| d.replace && d.lost_after.is_some())
 }
 
-/// While a deployment is under way, its failures are for whoever watches it to judge. What has been healthy fails for
+/// While a deployment is under way, its failures are for the deployment watcher to judge. An allocation that has been healthy fails for
 /// reasons of its own.
 fn in_deployment(input: &ReconcileInput, alloc: &Allocation) -> bool {
     let active = input.deployments.latest.filter(|d| d.status.is_active());
@@ -132,7 +132,7 @@ fn in_deployment(input: &ReconcileInput, alloc: &Allocation) -> bool {
     !healthy && active.is_some_and(|d| alloc.deployment == Some(d.id))
 }
 
-/// Those due within five seconds of the first are looked at together (scheduler.md 9.11).
+/// Allocations due within five seconds of the first are looked at together (scheduler.md 9.11).
 pub fn batch_by_time<'a>(mut later: Vec<(Wall, &'a Allocation)>) -> Vec<Followup<'a>> {
     later.sort_by_key(|(at, alloc)| (*at, alloc.id));
     let mut out: Vec<Followup> = Vec::new();
@@ -149,7 +149,7 @@ pub fn wait(at: Wall, allocs: Vec<&Allocation>) -> Followup<'_> {
     Followup { at, trigger: Trigger::AllocReschedule, description: DELAYED, allocs }
 }
 
-/// When those that disconnect now are given up; what is replaced before waits for its replacement.
+/// When allocations that disconnect now are given up; one that is replaced earlier waits for its replacement.
 pub fn disconnect_timeout<'a>(
     disconnecting: &AllocSet<'a>,
     delayed: &[Followup<'a>],

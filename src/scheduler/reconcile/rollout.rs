@@ -74,12 +74,12 @@ impl<'a> Rollout<'a> {
         self.current.is_some_and(|d| d.status == DeploymentStatus::Paused)
     }
 
-    /// No deployment of this version is known, or it is done.
+    /// Whether no deployment of this version is known, or it is done.
     pub fn has_no_deployment(&self) -> bool {
         self.current.is_none()
     }
 
-    /// The deployment of this version was successful.
+    /// Whether the deployment of this version was successful.
     pub fn has_succeeded(&self, job: &Job) -> bool {
         self.old.is_some_and(|d| d.is_of(job) && d.status == DeploymentStatus::Successful)
     }
@@ -108,12 +108,12 @@ impl<'a> Rollout<'a> {
         alloc.deployment.is_some() && alloc.deployment == self.current.map(|d| d.id)
     }
 
-    /// A canary of this version's deployment that is not promoted yet.
+    /// Whether the allocation is a canary of this version's deployment that is not promoted yet.
     pub fn is_on_trial(&self, alloc: &Allocation) -> bool {
         alloc.is_canary() && self.contains(alloc) && !self.is_failed()
     }
 
-    /// Those that have been promoted, by this deployment or the one before.
+    /// The canaries that have been promoted, by this deployment or the one before.
     pub fn promoted(&self, group: &TaskGroup) -> &'a [AllocId] {
         let state = self.current.or(self.old).and_then(|d| d.groups.get(&group.name));
         state.filter(|g| g.promoted).map_or(&[], |g| &g.placed_canaries)
@@ -192,12 +192,12 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// At least one allocation of the deployment has been healthy.
+    /// Whether at least one allocation of the deployment has been healthy.
     pub fn has_healthy_alloc(&self) -> bool {
         self.current.is_some_and(|d| d.groups.values().any(|g| g.healthy > 0))
     }
 
-    /// Nothing is left to do for the group, as far as its deployment goes (scheduler.md 8.2.23).
+    /// Whether nothing is left to do for the group, as far as its deployment goes (scheduler.md 8.2.23).
     pub fn group_is_done(&self, group: &TaskGroup) -> bool {
         let state = self.current.and_then(|d| d.groups.get(&group.name));
         state.is_none_or(|s| s.has_its_healthy() && !s.awaits_promotion())

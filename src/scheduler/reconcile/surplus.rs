@@ -11,7 +11,7 @@ pub struct GroupAllocs<'s, 'a> {
     pub migrating: &'s mut AllocSet<'a>,
     /// Failed, to be placed again.
     pub now: &'s mut AllocSet<'a>,
-    /// Those that were promoted: empty while they are on trial.
+    /// Promoted canaries: empty while they are on trial.
     pub canaries: &'s AllocSet<'a>,
 }
 

@@ -25,7 +25,7 @@ pub type NodeAllocKey<'a> = (NodeId, &'a str, u64);
 #[derive(Default)]
 pub struct NodeAllocs<'a> {
     pub existing: BTreeSet<NodeAllocKey<'a>>,
-    /// The newest that ran on a node and has ended, or ends.
+    /// The newest allocation that ran on a node and has ended, or ends.
     pub ended: BTreeMap<NodeAllocKey<'a>, &'a Allocation>,
 }
 
@@ -185,7 +185,7 @@ fn key_of<'a>(group: &'a TaskGroup, alloc: &Allocation) -> NodeAllocKey<'a> {
     (alloc.node_id, &group.name, alloc.index())
 }
 
-/// A sysbatch allocation that has run on its node, successfully or not, in the current version. Lost allocations have not, nor those
+/// Whether a sysbatch allocation has run on its node, successfully or not, in the current version. Lost ones have not, nor those
 /// preempted before they completed.
 fn is_done(job: &Job, alloc: &Allocation) -> bool {
     job.spec.job_type == JobType::Sysbatch

@@ -39,7 +39,7 @@ pub struct GroupRollout {
 /// The group as it was.
 #[derive(Default)]
 pub struct GroupProgress {
-    /// Nodes that may run it.
+    /// Nodes that may run the group.
     eligible_nodes: u64,
     /// Something of the newest version has been placed before.
     known: bool,
@@ -47,15 +47,15 @@ pub struct GroupProgress {
     pub in_place: u64,
     /// Running allocations of the deployment whose health is not known yet.
     undecided: u64,
-    /// One of them is unhealthy, and nothing has taken its place.
+    /// An allocation of the deployment is unhealthy, and nothing has taken its place.
     has_failed: bool,
-    /// One of them is unhealthy and still runs.
+    /// An allocation of the deployment is unhealthy and still runs.
     has_unhealthy: bool,
     /// Living canaries.
     living_canaries: u64,
     /// Nodes that got the newest version in another's place within the last `stagger`.
     recent: u64,
-    /// When the first of them is no longer one of these.
+    /// When the first of the `recent` nodes does not count any more.
     stagger_until: Option<Wall>,
 }
 
@@ -181,7 +181,7 @@ impl GroupRollout {
         state
     }
 
-    /// Nothing is left to be done, but for nodes that have no room or take nothing new.
+    /// Whether nothing is left to be done, but for nodes that have no room or take nothing new.
     pub fn is_done(&self) -> bool {
         let idle = self.replaced + self.placed + self.found.in_place == 0;
         let proven = self.state.healthy > 0 || self.found.eligible_nodes == 0;
@@ -192,7 +192,7 @@ impl GroupRollout {
             && !self.state.awaits_promotion()
     }
 
-    /// Outdated, and as far as is known the newest version can take their places.
+    /// Outdated allocations whose places the newest version can take, as far as is known.
     fn left_to_replace(&self) -> u64 {
         self.found.outdated.saturating_sub(self.replaced + self.without_room)
     }

@@ -15,9 +15,9 @@ pub struct Tainted<'a> {
     /// To leave their nodes.
     pub migrating: AllocSet<'a>,
     pub lost: AllocSet<'a>,
-    /// Their node has just stopped answering, and their group can sit that out.
+    /// Allocations whose node has just stopped answering, and whose group can sit that out.
     pub disconnecting: AllocSet<'a>,
-    /// They were unknown, and report again.
+    /// Allocations that were unknown, and report again.
     pub reconnecting: AllocSet<'a>,
 }
 
@@ -74,7 +74,7 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &ReconcileInput) ->
         _ if node == Some(&Some(NodeStatus::Ready)) && came_back => again,
         // scheduler.md 8.3.6
         _ if alloc.terminal() && !came_back => Kind::Untainted,
-        // scheduler.md 8.3.7: nobody will tell that it has left a node that is gone, so it is lost like any other
+        // scheduler.md 8.3.7: no client will report that it has left a node that is gone, so it is lost like any other
         _ if alloc.transition.leaves() && gone => Kind::Lost,
         _ if alloc.transition.leaves() => Kind::Migrating,
         // scheduler.md 8.3.8, scheduler.md 8.3.9
@@ -91,7 +91,7 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &ReconcileInput) ->
     }
 }
 
-/// The servers still have it as unknown, though its client may have reported since.
+/// Since when the servers have the allocation as unknown, though its client may have reported since.
 pub fn unknown_since(alloc: &Allocation) -> Option<Wall> {
     // pending: its task is between two runs
     let may = !matches!(alloc.client, ClientStatus::Complete | ClientStatus::Lost);

@@ -32,7 +32,7 @@ impl<'a> Search<'a> {
         AllocMetric { nodes_evaluated: 1, scores, ..self.base.clone() }
     }
 
-    /// What all nodes together say that filter the group out. None is short of anything yet.
+    /// The metric of the nodes together that filter the group out, with none counted as short yet.
     pub fn filtered(&self) -> AllocMetric {
         let filtered = self.all_filtered();
         AllocMetric {

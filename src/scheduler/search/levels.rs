@@ -52,7 +52,7 @@ struct Combination {
 /// The combinations of each value of one block, as a list from one to the next: there may be as many as nodes.
 #[derive(Default)]
 struct CombinationsByValue {
-    /// By value, the last for none. Empty: what is worth more or less there is told by the value itself, or does not change.
+    /// By value, the last for none. Empty: the block's part in a level is the value itself, or never changes.
     first: Vec<u32>,
     /// By combination.
     next: Vec<u32>,
@@ -103,9 +103,9 @@ const UNKNOWN: u32 = u32::MAX;
 const NO_SHARE: f64 = -1.0;
 
 impl<'a> SpreadLevels<'a> {
-    /// `present`: how many of the group are where. `order`: of nodes that are equal in all else, by slot. `most`: so many
-    /// levels at most are made of the values themselves, since all are looked at for each choice; beyond, a level is made
-    /// of what values are worth now, and nodes change their level.
+    /// `present`: how many of the group are where. `order`: by slot, of nodes that are equal in all else. `most`: if the values make no
+    /// more levels than this, each has its own, since all are looked at for each choice; otherwise values of the same present worth share a
+    /// level, and nodes change theirs.
     pub fn new(
         mut blocks: Vec<SpreadBlock<'a>>,
         candidates: &Bitmap,
@@ -198,7 +198,7 @@ impl<'a> SpreadLevels<'a> {
         moved.into_iter().for_each(|c| self.move_to_level(c));
     }
 
-    /// The node's combination, if it is known.
+    /// Counts for the node's combination, and returns it if it is known.
     fn count_values(&mut self, slot: u32, more: i64) -> Option<u32> {
         for block in &mut self.blocks {
             let value = block.values().at(slot);
@@ -332,7 +332,7 @@ impl CombinationsByValue {
         CombinationsByValue { first: vec![UNKNOWN; values], next: Vec::new() }
     }
 
-    /// `combination`: the next one, with its value.
+    /// Adds the next combination, which has this value.
     fn note(&mut self, combination: u32, value: ValueId) {
         let Some(last) = self.first.len().checked_sub(1) else { return };
         let before = std::mem::replace(&mut self.first[last.min(value as usize)], combination);

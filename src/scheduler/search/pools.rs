@@ -80,7 +80,7 @@ impl<'a> PropertyPools<'a> {
         self.pools.push(Pool { values, members: Vec::new(), closed: None });
     }
 
-    /// `more` allocations of the group are on the node. The pools that this may close or open.
+    /// `more` allocations of the group are on the node. Gives the pools that this may close or open.
     pub fn count(&mut self, slot: u32, group: &str, more: i64) -> Vec<u32> {
         self.add(slot, group, more);
         let moved = self.counted.iter().filter(|c| more != 0 && c.property.counts(group));

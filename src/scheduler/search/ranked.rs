@@ -19,7 +19,7 @@ const SIGN: u64 = 1 << 63;
 impl ScoredNode {
     pub fn new(own: f64, order: Reverse<u64>, slot: u32, stamp: u32) -> Self {
         let bits = own.to_bits();
-        // bits sort as their numbers do once the sign is turned over, and all else of what is below zero, too.
+        // the bits of floats sort as their numbers do once the sign is flipped, and of numbers below zero all other bits, too
         let rank = if bits & SIGN == 0 { bits | SIGN } else { !bits };
         ScoredNode { rank, order, slot, stamp }
     }
