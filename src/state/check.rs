@@ -72,7 +72,7 @@ struct AllRows {
     described: BTreeMap<NodeId, NodeInfoRow>,
     nodes: BTreeMap<NodeId, NodeRow>,
     policies: BTreeMap<Vec<u8>, ScalingPolicy>,
-    /// Whose groups they are.
+    /// Jobs and groups that have scaling events.
     scaled: BTreeSet<(JobKey, Vec<u8>)>,
     members: Vec<ServerMember>,
     region_level: Option<RegionLevel>,
@@ -233,7 +233,7 @@ impl AllRows {
         }
     }
 
-    /// What says which versions dispatched jobs were made of, and with which tokens.
+    /// Checks the rows that say which versions dispatched jobs were made of, and with which tokens.
     fn dispatched(&self, wanted: &mut Bytes) -> Result<(), String> {
         let mut uses: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         for (key, job) in self.jobs.iter().filter(|(_, job)| !job.kinship.parent().is_empty()) {
@@ -332,7 +332,7 @@ impl AllRows {
         Ok(())
     }
 
-    /// What is counted of children whose parent is not there.
+    /// Checks the counts of children whose parent is not there.
     fn orphaned_children(&self, wanted: &mut Bytes) -> Result<(), String> {
         let mut left: BTreeMap<JobKey, Children> = BTreeMap::new();
         for (child, row) in self.jobs.iter().filter(|(_, job)| !job.kinship.parent().is_empty()) {
@@ -375,7 +375,7 @@ impl AllRows {
             _ if self.deployments.iter().any(|d| d.job == *key && d.status.is_active()) => JobStatus::Running,
             _ if evals().any(|e| !e.status.is_terminal()) => JobStatus::Pending,
             _ if evals().next().is_some() || allocs().next().is_some() => JobStatus::Dead,
-            // its evaluations were deleted
+            // the job's evaluations were deleted
             _ if job.versions.last().is_some_and(|v| v.status != JobStatus::Pending) => JobStatus::Dead,
             _ => JobStatus::Pending,
         }

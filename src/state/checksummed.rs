@@ -79,7 +79,7 @@ struct PageChecksums {
     opened: bool,
     /// The first page as redb wrote it while the store was being opened.
     unwritten: Option<Vec<u8>>,
-    /// The flags of the header as it was last written.
+    /// The flags of the header when it was last written.
     flags: Option<u8>,
     /// The opening failed at its last step: nothing more reaches the medium.
     given_up: bool,
@@ -130,7 +130,7 @@ fn page_and_offset(offset: u64) -> io::Result<(usize, usize)> {
 }
 
 impl<M: StorageBackend> ChecksummedFile<M> {
-    /// All that was found is good: it is made durable, and then the header that says so.
+    /// Every page that was verified is good: the pages are made durable, and then the header that redb wrote meanwhile.
     fn finish_open(&self) -> io::Result<()> {
         self.write_unacknowledged_pages()?;
         let header = lock(&self.known).unwritten.clone();
@@ -228,8 +228,8 @@ impl<M: StorageBackend> ChecksummedFile<M> {
         Ok(())
     }
 
-    /// What the header says is on the disk now, and the header is to say that, too. It is not synced: lost in a power cut, it
-    /// costs nothing but the proof.
+    /// Marks the header's commit as one that is on the disk. The mark is not synced: a power cut that loses it costs nothing but the
+    /// proof.
     fn mark_acknowledged(&self) -> io::Result<()> {
         let mut known = lock(&self.known);
         match known.flags {
@@ -307,7 +307,7 @@ impl<M: StorageBackend> StorageBackend for Backend<M> {
     }
 }
 
-/// No seal at all is of a store that was made by another program, or of an empty page.
+/// A first page without any seal is of a store that another program made, or empty.
 fn is_sealed(first_page: &[u8]) -> bool {
     let (header, rest) = first_page.split_at(HEADER_BYTES);
     let seal = rest.first_chunk().map_or(0, |seal| u64::from_le_bytes(*seal));

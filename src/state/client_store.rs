@@ -57,9 +57,9 @@ pub struct AllocRecord {
     pub assignment: Assignment,
     pub dir_built: bool,
     pub retention: Retention,
-    /// What was found of it as a part of its deployment: found once, and never found otherwise.
+    /// The health verdict in the allocation's deployment: found once, and never changed.
     pub health: Option<HealthResult>,
-    /// When this node first had it.
+    /// When this node first had the allocation.
     pub received: Wall,
 }
 
@@ -172,25 +172,25 @@ impl WriteBatch {
         self.rows.insert(key_of(ENDED_ROW, alloc, ""), ended.then(Vec::new));
     }
 
-    /// Survives a power cut.
+    /// Sets metadata, which has to survive a power cut.
     pub fn set_dynamic_meta(&mut self, meta: &DynamicMeta) {
         self.rows.insert(vec![DYNAMIC_META_ROW], Some(record::encode(meta)));
         self.require_durable();
     }
 
-    /// Another generation survives a power cut; a newer index rides along with what it brought.
+    /// Another generation has to survive a power cut; a newer index is stored with the next durable commit.
     pub fn set_shown(&mut self, shown: &ShownState, is_other_generation: bool) {
         self.rows.insert(vec![SHOWN_ROW], Some(record::encode(shown)));
         self.durable |= is_other_generation;
     }
 
-    /// Survives a power cut.
+    /// Sets the list of servers, which has to survive a power cut.
     pub fn set_servers(&mut self, servers: &ServerList) {
         self.rows.insert(vec![SERVERS_ROW], Some(record::encode(servers)));
         self.require_durable();
     }
 
-    /// Something here must survive a power cut from now on. Without it the changes ride along with a later commit.
+    /// Makes the commit of these changes durable. Otherwise they are with a later one that is.
     pub fn require_durable(&mut self) {
         self.durable = true;
     }
@@ -280,17 +280,17 @@ impl ClientStore {
         &self.unreadable_rows
     }
 
-    /// As it was found when the store was opened.
+    /// The metadata when the store was opened.
     pub fn dynamic_meta(&self) -> &DynamicMeta {
         &self.dynamic_meta
     }
 
-    /// As it was found when the store was opened; all zero: servers have shown nothing yet.
+    /// The newest state of the servers when the store was opened; all zero: none was shown yet.
     pub fn shown(&self) -> ShownState {
         self.shown
     }
 
-    /// As it was found when the store was opened.
+    /// The list of servers when the store was opened.
     pub fn servers(&self) -> &ServerList {
         &self.servers
     }
@@ -354,7 +354,7 @@ impl ClientStore {
         Ok(())
     }
 
-    /// What the other segment held is needed no more: everything is in this one. This one is, until the other has its checkpoint.
+    /// Every row is in the segment at hand, so the other is begun anew. The one at hand counts until the other has its checkpoint.
     fn begin_segment(&mut self) -> io::Result<()> {
         let head = record::encode(&ClientLogHead { format: FORMAT, frames_before: self.frames });
         let salt = checksum(self.frames, &self.checkpoint());
@@ -448,8 +448,7 @@ fn open_log(files: [WalFile; 2]) -> Result<(Wal, WalContents), ClientStoreOpenEr
     Wal::resume(files, found).map_err(ClientStoreOpenError::of)
 }
 
-/// Those that hold all rows: behind the head of the segment that was begun last; behind that of the one before it, while the last
-/// one lacks its checkpoint.
+/// The frames that hold all rows: those of the newest segment, or of the one before it while the newest lacks its checkpoint.
 fn frames_that_count(contents: &WalContents) -> Result<&[Vec<u8>], ClientStoreOpenError> {
     let damaged = || ClientStoreOpenError::Damaged("the log lacks frames that were written".into());
     let (head, changes) = contents.current.split_first().ok_or_else(damaged)?;

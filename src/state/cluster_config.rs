@@ -19,7 +19,7 @@ impl View {
         read_namespace(&self.rows, name)
     }
 
-    /// Those whose names begin so, ordered by name.
+    /// Namespaces whose names begin with `prefix`, ordered by name.
     pub fn namespaces(&self, prefix: &str) -> Result<Vec<Namespace>, Fault> {
         let mut out = Vec::new();
         tables::each(&self.rows, &tables::namespace_key(prefix), None, |_, value| {
@@ -63,7 +63,7 @@ impl View {
         read_node_pool(&self.rows, name)
     }
 
-    /// Those whose names begin so, ordered by name.
+    /// Node pools whose names begin with `prefix`, ordered by name.
     pub fn node_pools(&self, prefix: &str) -> Result<Vec<NodePool>, Fault> {
         let mut out = Vec::new();
         tables::each(&self.rows, &tables::node_pool_key(prefix), None, |_, value| {
@@ -87,7 +87,7 @@ impl View {
         Ok(self.scheduler_config()?.settings.in_pool(said))
     }
 
-    /// Whether it may not be deleted, even if a user wants it.
+    /// Whether the evaluation may not be deleted, even if a user wants it.
     pub fn needs(&self, eval: &Evaluation) -> Result<bool, Fault> {
         let row = self.job_row(&tables::job_bytes(&eval.job))?;
         is_eval_needed(&self.rows, eval, row.is_some_and(|row| !row.stop))
@@ -105,7 +105,7 @@ pub(super) fn read_scheduler_config(rows: &impl Rows) -> Result<SchedulerConfig,
     Ok(tables::get(rows, &Kind::SchedulerConfig.key(&[]))?.unwrap_or_default())
 }
 
-/// Something that the evaluation placed lives, or, if its job is wanted, may yet be placed again.
+/// Whether an allocation of the evaluation is live or, if the job is wanted, may yet be rescheduled.
 pub(super) fn is_eval_needed(rows: &impl Rows, eval: &Evaluation, wanted: bool) -> Result<bool, Fault> {
     for key in tables::keys(rows, &Kind::AllocOfEval.key(&[eval.id.0.as_bytes()]))? {
         let alloc: Allocation = tables::must_get(rows, &tables::alloc_key(CreationKey::from_key_end(&key)?))?;

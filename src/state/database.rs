@@ -34,7 +34,7 @@ impl Slot {
         Ok(self.0.len().map_err(redb::StorageError::from)?)
     }
 
-    /// What it holds is needed no more. Not synced: an opening does it again.
+    /// Empties a slot that is needed no more. Not synced: an opening does it again.
     pub fn clear(&self) -> Result<(), Fault> {
         match self.bytes()? {
             0 => Ok(()),

@@ -9,7 +9,7 @@ use model::child_jobs::whole;
 use model::id::JobKey;
 use model::job::JobSpec;
 
-/// As a whole. `None`: that version is not kept.
+/// The whole spec. `None`: that version is not kept.
 pub(super) fn read_spec(
     rows: &impl Rows,
     job: &[u8],
@@ -36,7 +36,7 @@ pub(super) fn must_read_spec(
     read_spec(rows, job, create_index, version)?.ok_or_else(missing)
 }
 
-/// The version that it was made of: the job, its create index, the version.
+/// The parent's version that the job was dispatched from: the parent, its create index, the version.
 pub(super) fn origin(spec: &JobSpec) -> Option<(JobKey, u64, u64)> {
     let (create_index, version) = spec.dispatch.as_ref()?.made_of?;
     Some((JobKey::new(spec.namespace.clone(), spec.parent.clone()), create_index, version))

@@ -58,7 +58,7 @@ impl View {
         }
     }
 
-    /// Ordered, after `after`. Decodes none.
+    /// Keys of jobs in order, after `after`. Decodes no job.
     pub fn job_keys(&self, after: Option<&JobKey>, limit: usize) -> Result<Vec<JobKey>, Fault> {
         let (after, mut out) = (after.map(tables::job_bytes), Vec::new());
         tables::each_job(&self.rows, &[], after.as_deref(), |job, _| {
@@ -68,7 +68,7 @@ impl View {
         Ok(out)
     }
 
-    /// Ordered, after `after`. Decodes none.
+    /// Ids of nodes in order, after `after`. Decodes no node.
     pub fn node_ids_after(&self, after: Option<NodeId>, limit: usize) -> Result<Vec<NodeId>, Fault> {
         let (after, mut out) = (after.map(|id| tables::node_key(Kind::Node, id)), Vec::new());
         tables::each(&self.rows, &Kind::Node.key(&[]), after.as_deref(), |key, _| {
@@ -196,7 +196,7 @@ pub(super) fn job_gc_decision(rows: &impl Rows, job: &JobKey, before: &Cutoffs) 
     })
 }
 
-/// One more than `MAX_JOB_ROWS` at most: enough to tell that there are too many.
+/// The job's first rows of this part, one more than `MAX_JOB_ROWS` at most: enough to tell that there are too many.
 fn first_rows(rows: &impl Rows, part: Part, job: &[u8]) -> Result<Vec<CreationKey>, Fault> {
     let mut out = Vec::new();
     tables::each(rows, &part.key(job, &[]), None, |key, _| {

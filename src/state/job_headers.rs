@@ -68,7 +68,7 @@ impl View {
             let (job, rest) = split_key(key)?;
             let bytes = &key[1..key.len() - rest.len()];
             let next = match row_of_job.take() {
-                // of a job that was purged, its evaluations may be left
+                // the job was purged, and its evaluations may be left
                 None if rest.first() != Some(&(Part::Row as u8)) || !job.id.starts_with(prefix) => {
                     after_job(bytes)
                 }

@@ -46,7 +46,7 @@ wire::records! {
     Installation = "installation" 1;
 }
 
-/// The same bytes as serde's own way, which takes them one by one.
+/// Encodes as serde would, but each entry's bytes at once instead of one by one.
 fn serialize_entries<S: Serializer>(entries: &[Entry], serializer: S) -> Result<S::Ok, S::Error> {
     struct EntryBytes<'a>(&'a [u8]);
     impl Serialize for EntryBytes<'_> {
@@ -66,7 +66,7 @@ impl LogBatch {
         *self == LogBatch::default()
     }
 
-    /// Entries from here on are not what they were.
+    /// The first index whose entry this batch removes or replaces.
     fn replaced_from(&self) -> Option<u64> {
         self.truncate_from.into_iter().chain(self.entries.first().map(|(index, _)| *index)).min()
     }
@@ -78,7 +78,7 @@ pub struct Replay {
     pub entries: Vec<Entry>,
     pub hard_state: Option<Vec<u8>>,
     pub conf_state: Option<Vec<u8>>,
-    /// The newest, if the log still tells of one.
+    /// The newest installation, if the log still has one.
     pub install: Option<Installation>,
     pub slot: u8,
     pub server_id: Option<u64>,
@@ -86,7 +86,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A log that was begun with this batch.
+    /// A log whose first batch is this one.
     pub fn of_new(head: LogBatch) -> Replay {
         let mut replay = Replay::default();
         replay.add(head);
@@ -111,7 +111,7 @@ impl Replay {
         self.compactions.extend(batch.compact_to);
     }
 
-    /// Nothing was ever written but the first batch of the first segment.
+    /// Whether nothing was ever written but the first batch of the first segment.
     pub fn is_new(&self) -> bool {
         let Replay { entries, hard_state, conf_state, install, slot, server_id: _, compactions } = self;
         let nothing = entries.is_empty() && hard_state.is_none() && conf_state.is_none();
@@ -122,8 +122,8 @@ impl Replay {
         self.entries.last().map(|(index, _)| *index)
     }
 
-    /// Leaves out what the state has and nobody needs, and gives the cut before which that was. What is left must follow it
-    /// without gaps.
+    /// Leaves out the entries up to the newest compaction that the state has reached, and gives that. The rest must follow it without
+    /// gaps.
     pub fn compact(&mut self, applied: u64) -> Result<Option<(u64, u64)>, Fault> {
         let installed = self.install.map(|i| (i.index, i.term));
         let compactions = self.compactions.iter().copied().chain(installed);

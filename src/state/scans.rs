@@ -15,7 +15,7 @@ use model::node::Node;
 use std::sync::Arc;
 use wire::record;
 
-/// How far a scan has come. Begins at the beginning.
+/// How far a scan has come; by default it is at the beginning.
 #[derive(Clone, Debug, Default)]
 pub struct RangeScan {
     /// What was looked at last.
@@ -28,7 +28,7 @@ impl RangeScan {
         self.is_over
     }
 
-    /// Goes on until `limit` more were looked at.
+    /// A batch that goes on until `limit` more were looked at.
     fn batch(&mut self, limit: usize) -> ScanBatch<'_> {
         self.is_over = true;
         ScanBatch { scan: self, left: limit }
@@ -58,9 +58,9 @@ impl ScanBatch<'_> {
     }
 }
 
-/// Each takes the scan on by at most `limit` of what it has to look at, and returns what it found there.
+/// Each of these takes the scan on by at most `limit` of what it looks at, and returns what it found there.
 impl View {
-    /// The pending and the blocked ones, by job, then (create index, id). Looks at each job at least twice.
+    /// Pending and blocked evaluations, by job, then (create index, id). Looks at each job at least twice.
     pub fn scan_open_evals(&self, scan: &mut RangeScan, limit: usize) -> Result<Vec<Evaluation>, Fault> {
         let mut batch = scan.batch(limit);
         let begin = Kind::OfJob.key(&[]);
@@ -86,7 +86,7 @@ impl View {
         Ok(out)
     }
 
-    /// System jobs and periodic ones, of all namespaces. Looks at each job, and decodes none.
+    /// System jobs and periodic ones of all namespaces. Looks at each job, and decodes none.
     pub fn scan_system_and_periodic_jobs(
         &self,
         scan: &mut RangeScan,
@@ -122,7 +122,7 @@ impl View {
         ids.into_iter().map(read).collect()
     }
 
-    /// Those that go on, ordered by (create index, id). Looks at all.
+    /// Active deployments, ordered by (create index, id). Looks at all deployments.
     pub fn scan_active_deployments(
         &self,
         scan: &mut RangeScan,
@@ -141,7 +141,7 @@ impl View {
         Ok(out)
     }
 
-    /// The pending and the blocked ones, by job, then (create index, id).
+    /// Pending and blocked evaluations, by job, then (create index, id).
     pub fn open_evals(&self) -> Result<Vec<Evaluation>, Fault> {
         self.scan_open_evals(&mut RangeScan::default(), usize::MAX)
     }

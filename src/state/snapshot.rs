@@ -31,7 +31,7 @@ pub struct SnapshotHeader {
 }
 
 impl SnapshotHeader {
-    /// What it says, if it is of this index.
+    /// The applied state that the header announces, if it is of the header's index.
     pub(super) fn applied(&self) -> Result<AppliedState, Malformed> {
         let applied: AppliedState = record::decode(&self.applied_state).map_err(Malformed::AppliedState)?;
         if applied.index != self.index {
@@ -93,7 +93,7 @@ pub struct SnapshotRows {
     view: View,
     /// The last key that was read.
     after: Option<Vec<u8>>,
-    /// Read, and not handed out yet.
+    /// Bytes that were read and not handed out yet.
     ahead: Vec<u8>,
     all_read: bool,
 }
@@ -170,7 +170,7 @@ impl RowParser {
         Ok(())
     }
 
-    /// Everything came, and is what was announced.
+    /// Whether every row came, and they are what was announced.
     pub fn finish(&self, announced: u64) -> Result<(), Malformed> {
         if !self.rest.is_empty() {
             return Err(Malformed::Cut { bytes: self.rest.len() });

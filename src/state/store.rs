@@ -50,7 +50,7 @@ pub struct Recovered {
     /// The whole log, oldest first, without gaps.
     pub entries: Vec<(u64, Vec<u8>)>,
     pub hard_state: Option<Vec<u8>>,
-    /// The members as of `applied`; of a log that is older than any change of them, as it says.
+    /// The members as of `applied`; where the database has none, those of the log.
     pub conf_state: Option<Vec<u8>>,
     /// Index and term of the newest entry that was compacted away.
     pub truncated: Option<(u64, u64)>,
@@ -81,7 +81,7 @@ pub enum OpenError {
 }
 
 impl Recovered {
-    /// Nothing was ever written but whose store it is.
+    /// Whether nothing was ever written but the server's id.
     pub fn is_empty(&self) -> bool {
         *self == Recovered { server_id: self.server_id, ..Recovered::default() }
     }
@@ -150,7 +150,7 @@ impl fmt::Debug for Store {
 }
 
 struct Shared {
-    /// Held while the rows and what goes with them change together.
+    /// Locked while the rows and what goes with them change together.
     published: Mutex<PublishedState>,
 }
 
@@ -371,10 +371,10 @@ impl Reader {
 
 /// The log as it was found, before anything is written.
 struct OpenedLog {
-    /// What its batches come to, and the last index in the segment before the one that is written.
+    /// The log's contents, its batches replayed, and the last index in the segment before the one that is written.
     found: Result<(WalFound, Replay, u64), Fault>,
     slot: u8,
-    /// Nothing of it was ever written.
+    /// Whether nothing of the log was ever written.
     is_absent: bool,
 }
 
@@ -404,7 +404,7 @@ impl OpenedLog {
         self.slot
     }
 
-    /// The database holds nothing: then nothing was ever written to the log.
+    /// Checks that nothing was ever written to the log, because the database holds nothing.
     fn check_is_new(&self) -> Result<(), Fault> {
         match &self.found {
             Ok((_, replay, _)) if !replay.is_new() => {

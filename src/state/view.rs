@@ -45,7 +45,7 @@ pub struct View {
     pub(super) applied: AppliedState,
     fleet: FleetSnapshot,
     fault: OnceLock<Fault>,
-    /// Says to the store that somebody reads this database.
+    /// Tells the store that somebody reads this database.
     _in_use: Arc<()>,
 }
 
@@ -225,7 +225,7 @@ impl View {
             .collect()
     }
 
-    /// The spec that an allocation names. It is there as long as the allocation is.
+    /// The spec that an allocation names, which is kept as long as the allocation is.
     pub fn job_spec(
         &self,
         key: &JobKey,

@@ -48,7 +48,7 @@ pub type WalFile = Box<dyn StorageBackend>;
 
 pub struct Wal {
     files: [WalFile; 2],
-    /// The size of the files. It is kept here rather than asked for: a file that was looked at since it was written has its new time stamped by the
+    /// The size of the files, kept rather than asked for: a file that was looked at since it was written has its new time stamped by the
     /// next write, and that would be a second block for each sync.
     lengths: [u64; 2],
     at: WalPosition,
@@ -61,7 +61,7 @@ struct WalPosition {
     /// How many segments were begun so far.
     generation: u64,
     salt: u64,
-    /// In this segment.
+    /// The frame's number in this segment.
     frame: u64,
     offset: u64,
 }
@@ -170,7 +170,7 @@ impl Wal {
         Ok((wal, contents))
     }
 
-    /// What was found counts from now on, so it has to be on the disk. The last frame is written again unless a mark says that it was synced:
+    /// Makes durable what was found, since it counts from now on. The last frame is written again unless a mark says that it was synced:
     /// a kernel whose sync has failed forgets what it was to write, shows it all the same, and calls the next sync good.
     fn acknowledge_all(&mut self, last_payload: &[u8]) -> io::Result<()> {
         let at = self.at;
@@ -187,7 +187,7 @@ impl Wal {
         medium.write(at.offset, &at.mark())
     }
 
-    /// Written and synced: this frame is acknowledged when this returns.
+    /// Writes and syncs a frame: it is acknowledged when this returns.
     pub fn append(&mut self, payload: &[u8]) -> io::Result<()> {
         assert!(self.at.frame > 0, "a segment begins with its head");
         assert!(self.at.offset.is_multiple_of(PAGE_BYTES), "a frame begins a page of its own");
@@ -326,7 +326,7 @@ struct WalFrame {
     payload: Vec<u8>,
 }
 
-/// The frame that is to lie there, if it does and is whole. A head may be of any generation.
+/// The frame that is to lie there, if one does and is whole. A head may be of any generation.
 fn read_frame(file: &dyn StorageBackend, at: WalPosition) -> io::Result<Option<WalFrame>> {
     let left = file.len()?.saturating_sub(at.offset);
     if left < PAGE_BYTES {

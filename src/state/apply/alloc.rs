@@ -73,7 +73,7 @@ impl ApplyTxn<'_> {
         self.write_alloc(Some(&old), new)
     }
 
-    /// One that is unknown was collected meanwhile: there is nothing left to ask of it.
+    /// Sets transitions. An allocation that is unknown was collected meanwhile, and skipped.
     pub(super) fn update_transitions(
         &mut self,
         allocs: Vec<(AllocId, Transition)>,
@@ -86,7 +86,7 @@ impl ApplyTxn<'_> {
             new.transition = old.transition.updated(transition);
             new.modify_index = self.index();
             if new.transition.no_shutdown_delay != old.transition.no_shutdown_delay && old.server_terminal() {
-                // its node waits already
+                // the node waits for the shutdown delay already, so it has to be told
                 new.alloc_modify_index = self.index();
             }
             new.modify_time = at;
@@ -96,7 +96,7 @@ impl ApplyTxn<'_> {
         Ok(self.noop())
     }
 
-    /// Those of the job that have not ended.
+    /// Skips the shutdown delays of the job's allocations that have not ended.
     pub(super) fn skip_shutdown_delays(&mut self, key: &JobKey, at: Wall) -> Result<(), Fault> {
         let skip_delay = Transition { no_shutdown_delay: Some(true), ..Transition::default() };
         let mut allocs = Vec::new();
@@ -229,7 +229,7 @@ fn assignment_version(alloc: &Allocation) -> (NodeId, u64) {
     (alloc.node_id, alloc.alloc_modify_index)
 }
 
-/// As its client has seen it. What servers call lost may be heard of again.
+/// Whether the client has reported an end: an allocation that servers call lost may be heard of again.
 fn has_ended(client: ClientStatus) -> bool {
     matches!(client, ClientStatus::Complete | ClientStatus::Failed)
 }

@@ -22,7 +22,7 @@ use wire::event::Object;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
 impl ApplyTxn<'_> {
-    /// What a plan creates, and what it says becomes of those that there are.
+    /// Creates the plan's deployment and changes the status of others as the plan says.
     pub(super) fn advance_rollout(
         &mut self,
         deployment: Option<Deployment>,
@@ -38,8 +38,8 @@ impl ApplyTxn<'_> {
         Ok(())
     }
 
-    /// One of a job that went away while the plan was under way is dropped, as its placements are. One that there is already
-    /// is told what it wants from now on.
+    /// A deployment of a job that went away while the plan was under way is dropped, as its placements are. One that exists already gets
+    /// the plan's new desired counts.
     fn create_deployment(&mut self, mut new: Deployment, at: Wall) -> Result<(), Fault> {
         if let Some(known) = self.deployment(new.id)? {
             return self.amend_deployment(known, new.groups, at);
@@ -56,7 +56,7 @@ impl ApplyTxn<'_> {
         self.put_deployment(new, at)
     }
 
-    /// What has been counted, and what users have said, is not a plan's to say.
+    /// Takes desired counts from a plan; what has been counted, and what users have asked for, stays.
     fn amend_deployment(
         &mut self,
         mut deployment: Deployment,
@@ -321,7 +321,7 @@ impl ApplyTxn<'_> {
         Ok(())
     }
 
-    /// What a new allocation can be part of when it comes: promoted canaries are ordinary allocations.
+    /// Drops a new allocation's deployment if that is gone, of another version, or without the group. After promotion it is no canary.
     pub(super) fn join_deployment(&self, alloc: &mut Allocation) -> Result<(), Fault> {
         let Some(id) = alloc.deployment else { return Ok(()) };
         let found = self.deployment(id)?.filter(|d| d.job_version == alloc.job_version);
@@ -353,7 +353,7 @@ impl ApplyTxn<'_> {
         let job = tables::job_bytes(&deployment.job);
         self.put_bytes(&Part::Deployment.key(&job, &creation_key.bytes()), &[])?;
         debug_assert!(self.active_deployments(&job)? <= 1, "a job has at most one active deployment");
-        // the job's status depends on it: have it looked at when the entry ends
+        // the job's status depends on its deployments: this has it looked at when the entry ends
         self.job(&deployment.job)?;
         self.deployment_changed(&deployment, deployment.status.is_active());
         self.events.push(Object::Deployment(Arc::new(deployment)));

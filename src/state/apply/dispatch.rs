@@ -53,7 +53,7 @@ impl ApplyTxn<'_> {
         }))
     }
 
-    /// What came of the token when it was first used, while that is there.
+    /// The reply to the first dispatch with this token, while its job exists.
     fn previous_dispatch(&mut self, request: &DispatchRequest) -> Result<Option<WriteReply>, Fault> {
         if request.token.is_empty() {
             return Ok(None);
@@ -97,7 +97,7 @@ impl ApplyTxn<'_> {
         }
     }
 
-    /// A job goes: whatever it was dispatched with may be dispatched again.
+    /// A job goes: its token may be used again, and its parent's version loses a user.
     pub(super) fn remove_dispatch_records(&mut self, key: &JobKey, spec: &JobSpec) -> Result<(), Fault> {
         if let Some((parent, token)) = token_of(spec)
             && self.child_of(&parent, token)?.is_some_and(|known| known == *key)
@@ -107,7 +107,7 @@ impl ApplyTxn<'_> {
         self.count_version_use(spec, false)
     }
 
-    /// The version that it was made of is kept for one more, or for one less.
+    /// Counts one job more, or one less, that was made of the parent's version.
     fn count_version_use(&mut self, child: &JobSpec, more: bool) -> Result<(), Fault> {
         let Some((parent, create_index, version)) = dispatched_spec::origin(child) else { return Ok(()) };
         let bytes = tables::job_bytes(&parent);
@@ -130,7 +130,7 @@ impl ApplyTxn<'_> {
         }
     }
 
-    /// Without what its parent's version says.
+    /// Writes a spec, leaving out what the version that the job was made of says already.
     pub(super) fn put_spec(
         &mut self,
         job: &[u8],
@@ -146,7 +146,7 @@ impl ApplyTxn<'_> {
         }
     }
 
-    /// It stays while jobs are there that were made of it.
+    /// Removes a spec, unless there are jobs that were made of it.
     pub(super) fn remove_spec(&mut self, job: &[u8], create_index: u64, version: u64) -> Result<(), Fault> {
         let is_used = self.rows.get(tables::uses_key(job, create_index, version).as_slice())?.is_some();
         if is_used { Ok(()) } else { self.remove(&tables::spec_key(job, create_index, version)) }

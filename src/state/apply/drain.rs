@@ -74,7 +74,7 @@ impl ApplyTxn<'_> {
         node.push_event(self.event("Drain", format!("Node drain strategy {verb}"), at));
     }
 
-    /// What waited for room elsewhere stays; what has to go at once goes all the same.
+    /// Allocations that waited for room elsewhere stay; those that had to leave at once do so all the same.
     fn cancel_drain(
         &mut self,
         node: &mut Node,
@@ -141,7 +141,7 @@ impl ApplyTxn<'_> {
         self.write_node(Some(&old), new)
     }
 
-    /// Who leaves at once leaves at once, whatever a drain says later. What has ended is not asked any more.
+    /// Asks an allocation to leave. One that was told to leave at once does, whatever a drain says later; one that ended is not asked.
     fn set_migrate(&mut self, id: AllocId, how: Leave, at: Wall) -> Result<(), Fault> {
         let Some(old) = self.alloc(id)?.filter(|a| !a.terminal()) else { return Ok(()) };
         let asked = old.transition.migrate;
@@ -158,7 +158,7 @@ impl ApplyTxn<'_> {
         self.write_alloc(Some(&old), new)
     }
 
-    /// Its allocations stay until a scheduler has seen that it is gone.
+    /// The node's allocations stay until a scheduler has seen that it is gone.
     pub(super) fn remove_node(&mut self, node: Node) -> Result<(), Fault> {
         let id = node.info.id;
         self.remove(&tables::node_key(Kind::Node, id))?;

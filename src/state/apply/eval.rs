@@ -53,7 +53,7 @@ impl ApplyTxn<'_> {
         Ok(())
     }
 
-    /// What the job still waited for, `by` has decided.
+    /// Cancels the job's blocked evaluations: `by` has decided what they waited for.
     fn cancel_blocked(&mut self, by: &Evaluation, at: Wall) -> Result<(), Fault> {
         let prefix = Part::OpenEval.key(&tables::job_bytes(&by.job), &[]);
         for key in tables::keys(&self.rows, &prefix)? {
@@ -71,7 +71,7 @@ impl ApplyTxn<'_> {
         Ok(())
     }
 
-    /// So that a scheduler that starts after a plan of this evaluation waits for the plan.
+    /// Moves the evaluation's index, so that a scheduler that processes it after a plan of its own waits for that plan.
     pub(super) fn bump_eval(&mut self, id: EvalId) -> Result<(), Fault> {
         let Some(mut eval) = self.eval(id)? else { return Ok(()) };
         eval.modify_index = self.index();
@@ -140,7 +140,7 @@ impl ApplyTxn<'_> {
         cluster_config::is_eval_needed(&self.rows, eval, wanted)
     }
 
-    /// False: it was deleted already.
+    /// Removes an evaluation. False: it was deleted already.
     pub(super) fn remove_eval(&mut self, eval: Evaluation) -> Result<bool, Fault> {
         if self.eval(eval.id)?.is_none() {
             return Ok(false);
@@ -151,7 +151,7 @@ impl ApplyTxn<'_> {
         self.remove(&Kind::EvalId.key(&[creation_key.id.as_bytes()]))?;
         self.remove(&Part::Eval.key(&job, &at))?;
         self.remove(&Part::OpenEval.key(&job, &at))?;
-        // a job that was never placed, and will not be, is dead; whatever else it is follows from what is left of it
+        // a job that was never placed, and now will not be, is dead; any other status follows from the rows that are left
         if let Some(row) = self.job(&eval.job)?
             && let Some(newest) = row.versions.last_mut().filter(|v| v.status == JobStatus::Pending)
         {
@@ -174,7 +174,7 @@ fn creation_key(eval: &Evaluation) -> CreationKey {
     CreationKey { create_index: eval.create_index, id: eval.id.0 }
 }
 
-/// After the creation, whatever the clocks say.
+/// The time of a change: after the creation, whatever the clocks say.
 fn not_before_creation(created: Wall, at: Wall) -> Wall {
     at.max(created + Span::nanos(1))
 }

@@ -204,7 +204,7 @@ impl ApplyTxn<'_> {
         self.job_event(&bytes, row, true)?;
         let spec = self.newest_spec(key, row)?;
         self.update_scaling(key, Some(&spec), None)?;
-        // what it was made of may go with it: nothing can be read of it then
+        // the job's spec cannot be read once the version that it was made of is removed
         self.remove_dispatch_records(key, &spec)?;
         for v in &row.versions {
             self.remove_spec(&bytes, row.create_index, v.version)?;

@@ -90,7 +90,7 @@ impl ApplyTxn<'_> {
         self.put_node_evals(id, evals, at)
     }
 
-    /// The proposer could not know the index of the change that made these.
+    /// Stores a node's evaluations with the index of the change that made them, which the proposer could not know.
     pub(super) fn put_node_evals(
         &mut self,
         id: NodeId,
@@ -132,14 +132,13 @@ impl ApplyTxn<'_> {
         Ok(())
     }
 
-    /// Tells that the node's client is in touch again after a missed heartbeat. No one waits for it, so it moves no
-    /// other index.
-    /// The index of the last report of its allocations. `None`: no such node.
+    /// The index of the last report of the node's allocations. `None`: no such node.
     pub(super) fn last_alloc_update(&self, id: NodeId) -> Result<Option<u64>, Fault> {
         let row = tables::get::<NodeRow>(&self.rows, &tables::node_key(Kind::Node, id))?;
         Ok(row.map(|row| row.last_alloc_update_index))
     }
 
+    /// Notes that the node's client has reported, as it does after a missed heartbeat. No one waits for that, so no other index moves.
     pub(super) fn note_alloc_update(&mut self, id: NodeId) -> Result<(), Fault> {
         let key = tables::node_key(Kind::Node, id);
         let Some(row) = tables::get::<NodeRow>(&self.rows, &key)? else { return Ok(()) };
@@ -147,7 +146,7 @@ impl ApplyTxn<'_> {
     }
 }
 
-/// The servers do not hear from it.
+/// Whether the servers do not hear from the node.
 fn is_unreachable(status: NodeStatus) -> bool {
     matches!(status, NodeStatus::Down | NodeStatus::Disconnected)
 }

@@ -31,7 +31,7 @@ impl ApplyTxn<'_> {
         Ok(self.noop())
     }
 
-    /// One that was purged meanwhile is not missed. What a client has said of an end is not overruled.
+    /// Stops an allocation, unless it was purged meanwhile. A client's word of how it ended is not overruled.
     fn stop_alloc(&mut self, stop: AllocStop, at: Wall) -> Result<(), Fault> {
         let Some(old) = self.alloc(stop.id)? else { return Ok(()) };
         let mut new = old.clone();

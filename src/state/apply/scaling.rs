@@ -105,7 +105,7 @@ impl ApplyTxn<'_> {
         wanted.into_iter().try_for_each(|policy| self.put_policy(policy))
     }
 
-    /// What says the same as before stays as it is.
+    /// Writes a policy, unless it says the same as before.
     fn put_policy(&mut self, mut policy: ScalingPolicy) -> Result<(), Fault> {
         let place = tables::scaling_policy_key(policy.id());
         let known: Option<ScalingPolicy> = tables::get(&self.rows, &place)?;

@@ -41,8 +41,7 @@ impl ApplyTxn<'_> {
         self.evaluate_newest(&key, eval, answer, at)
     }
 
-    /// The job gets the spec of that version once more, as its newest, and runs. False: it has it, or the version is not
-    /// kept.
+    /// The job gets the spec of that version once more, as its newest, and runs. False: it has that spec, or the version is not kept.
     pub(super) fn revert_job(
         &mut self,
         key: &JobKey,

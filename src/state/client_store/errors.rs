@@ -30,7 +30,7 @@ pub enum ClientStoreOpenError {
         known: u64,
     },
     Storage(String),
-    /// Its bytes are not what was written. The file is as it was found.
+    /// The file's bytes are not what was written. The file is as it was found.
     Damaged(String),
 }
 

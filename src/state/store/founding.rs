@@ -16,8 +16,8 @@ use wire::record;
 const FOUNDED: (u64, u64) = (1, 1);
 
 impl Store {
-    /// The region begins: nothing is applied but how it does, which takes the place of entry 1 of term 1. Two syncs.
-    /// The cut goes to the log first: it counts only once the state has reached it.
+    /// Begins the region: the state holds nothing but how it does, in place of entry 1 of term 1. Two syncs.
+    /// The log is cut first: the cut counts only once the state has reached it.
     pub fn found(&mut self, founding: &Founding, conf_state: &[u8]) -> Result<Receipt, Fault> {
         if self.applied != AppliedState::default() || self.last_index != 0 {
             return Err(Fault::corrupt("a region that has begun cannot be founded again"));

@@ -85,7 +85,7 @@ impl Store {
         self.slots[usize::from(self.slot)].bytes()
     }
 
-    /// The rows of this snapshot will come. What came of an earlier one is thrown away.
+    /// Makes ready for the rows of this snapshot. What came of an earlier one is thrown away.
     pub fn receive_snapshot(&mut self, header: SnapshotHeader) -> Result<(), NotInstalled> {
         self.abandon_snapshot();
         self.clear_retired()?;
@@ -115,22 +115,22 @@ impl Store {
         Ok(())
     }
 
-    /// The next bytes of its rows. After an error, nothing of it is left.
+    /// Takes the next bytes of the rows. After an error, nothing of the snapshot is left.
     pub fn receive_chunk(&mut self, bytes: &[u8]) -> Result<(), NotInstalled> {
         let taken = self.incoming().and_then(|incoming| incoming.take(bytes));
         self.or_abandon(taken)
     }
 
-    /// That was all. Two syncs.
+    /// All rows have come. Two syncs.
     pub fn complete_snapshot(&mut self) -> Result<(), NotInstalled> {
         let completed = self.incoming().and_then(Incoming::complete);
         self.or_abandon(completed)
     }
 
-    /// What came of a snapshot is thrown away, if there is one.
+    /// Throws away what came of a snapshot, if there is one.
     pub fn abandon_snapshot(&mut self) {
         if self.incoming.take().is_some() {
-            // what this cannot free is freed by the next snapshot, or by the next opening
+            // bytes that this cannot free are freed by the next snapshot, or by the next opening
             let _ = self.slots[usize::from(self.other_slot())].clear();
         }
     }
