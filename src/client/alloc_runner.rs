@@ -50,7 +50,7 @@ pub struct AllocRunner {
     pub(super) health_watcher: HealthWatcher,
     /// When its health is checked again.
     pub(super) health_check_at: Option<Mono>,
-    /// When it ended here: the oldest is collected first.
+    /// When the allocation ended here: the oldest is collected first.
     pub ended: Option<Wall>,
 }
 
@@ -65,14 +65,14 @@ impl AllocRunner {
         };
         let mut alloc = AllocRunner::restore(RecoveredAlloc { record, tasks: BTreeMap::new() }, now);
         alloc.record_dirty = Dirty::Durable;
-        // The servers made it pending: only another status is urgent.
+        // the servers made it pending, so only another status is urgent
         alloc.acknowledged = Some(Acknowledged { revision: 0, status: ClientStatus::Pending, health: None });
         alloc
     }
 
     pub fn restore(local: RecoveredAlloc, now: Now) -> AllocRunner {
         let RecoveredAlloc { mut record, mut tasks } = local;
-        // a first run is durable before its directory is built, and that it was built is no promise: what may have run has run
+        // a first run is stored before its directory is built, and that it was built may not have been stored: the run may have started
         let built_unseen = !record.dir_built && tasks.values().any(|task| task.run.is_some());
         record.dir_built |= built_unseen;
         let id = record.assignment.id;
@@ -115,7 +115,7 @@ impl AllocRunner {
         self.status.0
     }
 
-    /// Restarts of all its tasks since it was placed.
+    /// Restarts of all its tasks since the allocation was placed.
     pub fn restarts(&self) -> u64 {
         self.tasks.iter().map(|t| t.local.state.restarts).sum()
     }
@@ -125,7 +125,7 @@ impl AllocRunner {
         (self.tasks.iter().map(|t| t.starts).sum(), self.tasks.iter().map(|t| t.oom_kills).sum())
     }
 
-    /// It has ended, all but its poststop tasks have, or its tasks are being stopped.
+    /// Whether the allocation has ended, or all but its poststop tasks have, or its tasks are being stopped.
     pub fn is_ending(&self) -> bool {
         let over = self.tasks.iter().filter(|t| t.role != Role::Poststop).all(TaskRunner::is_dead);
         over || self.plan.is_some() || self.record.assignment.desired != DesiredStatus::Run

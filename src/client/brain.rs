@@ -25,8 +25,8 @@ use state::client_store::{
 use std::collections::{BTreeMap, BTreeSet};
 use wire::keeper::{self, RunReport, RunState};
 
-/// The most allocations that it holds beside those that it keeps for their logs: as many as servers let run there, and as many
-/// that are to end for them or whose directories are being removed.
+/// The most allocations that a node holds beside those that it keeps for their logs: as many as servers let run there, and as many that
+/// are to end for them or whose directories are being removed.
 pub const MAX_LIVE_ALLOCS: usize = 2 * MAX_ALLOCS as usize;
 /// The kill timeout of a run that belongs to no task of this client.
 const UNKNOWN_RUN_TIMEOUT: Span = Span::seconds(5);
@@ -71,7 +71,7 @@ enum Keeper {
     Down {
         why: String,
     },
-    /// Connected; its list of runs is asked for again at `again`.
+    /// Connected; the keeper's list of runs is asked for again at `again`.
     Greeted {
         again: Mono,
     },
@@ -406,7 +406,7 @@ impl Client {
         if kill_tasks {
             self.allocs.values_mut().for_each(AllocRunner::shut_down);
         } else {
-            // What was only lazily stored so far is kept for the next start.
+            // lazy changes are stored now, for the next start
             writes.require_durable();
         }
     }

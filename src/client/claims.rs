@@ -7,7 +7,7 @@ use model::claims::Claim;
 use state::client_store::Retention;
 use std::collections::BTreeSet;
 
-/// What allocations still hold that were told to stop, or that servers know no more.
+/// The claims of allocations that have not ended and were told to stop, or are unknown to the servers.
 pub fn held_by_ending<'a>(allocs: impl Iterator<Item = &'a AllocRunner>) -> BTreeSet<Claim> {
     let mut claims = BTreeSet::new();
     for alloc in allocs.filter(|a| !a.has_ended() && !is_wanted(a)) {
@@ -16,7 +16,7 @@ pub fn held_by_ending<'a>(allocs: impl Iterator<Item = &'a AllocRunner>) -> BTre
     claims
 }
 
-/// Whether an allocation waits for some of that.
+/// Whether an allocation waits for one of those claims.
 pub fn must_wait(alloc: &AllocRunner, held_by_ending: &BTreeSet<Claim>) -> bool {
     let resources = &alloc.record.assignment.resources;
     is_wanted(alloc)

@@ -131,7 +131,7 @@ pub enum RequestOutcome {
 pub struct RunningTask {
     pub task: String,
     pub run: RunId,
-    /// As the keeper was told it.
+    /// The label that the keeper was told.
     pub label: String,
     pub pid: u32,
 }

@@ -104,7 +104,7 @@ fn identity(config: &Config, info: &NodeInfo, a: &Assignment, task: &Task) -> BT
     env
 }
 
-/// Those of the group and of the task itself by their labels; those of other tasks with the task's name before that
+/// Ports of the group and of the task itself by their labels; ports of other tasks with the task's name before that
 /// (client.md 15.3).
 fn ports(a: &Assignment, task: &Task, env: &mut BTreeMap<String, String>) {
     let mut set = |prefix: &str, label: &str, value: String| {

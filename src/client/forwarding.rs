@@ -96,7 +96,7 @@ impl UserRequests {
         self.lose(|request| request.to == server, effects);
     }
 
-    /// What waits for a server that this node is not connected to any more, or has waited for long enough, is answered by nobody.
+    /// Gives up requests to a server that this node is not connected to any more, and those that have waited for long enough.
     pub fn advance(&mut self, connected_to: Option<u64>, now: Mono, effects: &mut PendingEffects) {
         self.lose(|request| Some(request.to) != connected_to || request.deadline <= now, effects);
     }

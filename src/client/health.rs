@@ -115,7 +115,7 @@ impl HealthWatcher {
     }
 }
 
-/// It runs, or does not count for health, or has ended as it should.
+/// Whether the task runs, or does not count for health, or has ended as it should.
 fn is_up(role: Role, task: &TaskState) -> bool {
     role == Role::Poststop || task.phase == TaskPhase::Running || may_end(role, task)
 }
@@ -125,7 +125,7 @@ fn may_end(role: Role, task: &TaskState) -> bool {
     matches!(role, Role::Prestart | Role::Poststart) && task.successful()
 }
 
-/// A task that has failed, or that ended though it was to go on.
+/// The verdict for a task that has failed, or that ended though it was to go on.
 fn broken(tasks: &[(Role, &TaskState)]) -> Option<HealthCheckResult> {
     let counted = || tasks.iter().enumerate().filter(|(_, (role, _))| *role != Role::Poststop);
     let failed: Vec<usize> = counted().filter(|(_, (_, t))| t.failed).map(|(i, _)| i).collect();

@@ -7,7 +7,7 @@ use model::time::{Mono, Now, Span, Wall};
 /// The description of an allocation that took too long.
 pub const EXCEEDED: &str = "allocation exceeded max_run_duration";
 
-/// How long an allocation has been on its node: so old at that moment.
+/// How long an allocation has been on its node: `then`, at the moment `at`.
 #[derive(Clone, Copy, Debug)]
 pub struct Age {
     at: Mono,
@@ -15,14 +15,14 @@ pub struct Age {
 }
 
 impl Age {
-    /// Where the clock is not set, or was not when the allocation came, it counts from now.
+    /// Where the clock is not set, or was not when the allocation came, the age counts from now.
     pub fn new(received: Wall, now: Now) -> Age {
         let since = |wall: Wall| Span::nanos((wall - received).as_nanos().max(0));
         let then = now.wall.filter(|_| !received.is_never()).map_or(Span::ZERO, since);
         Age { at: now.mono, then }
     }
 
-    /// When it reaches that age.
+    /// When the allocation reaches that age.
     pub fn reaches(self, limit: Span) -> Mono {
         self.at.after(Span::nanos(limit.as_nanos().saturating_sub(self.then.as_nanos())))
     }

@@ -67,9 +67,9 @@ pub enum ServerUpdate {
         is_other_generation: bool,
     },
     Fetched(Vec<Assignment>),
-    /// There are other servers, or some are elsewhere.
+    /// The list of servers, or an address in it, has changed.
     Listed,
-    /// Whether the report in flight was acknowledged.
+    /// Whether the servers have acknowledged the report in flight.
     Reported(bool),
     /// The servers may have marked this node as down: everything is reported again.
     Reconnected,
@@ -202,7 +202,7 @@ impl Servers {
         server_updates
     }
 
-    /// At once, with what is the case now; later if that was stale, too.
+    /// Repeats a report at once, with what is the case now; later if that was stale, too.
     fn retry_report(&mut self, now: Mono, random: &mut Stream) {
         let slot = &mut self.slots[RequestKind::Report as usize];
         let again = random.span_between(Span::millis(250), Span::millis(500));
@@ -259,8 +259,8 @@ impl Servers {
         }
     }
 
-    /// What a watch brought is not followed if a server knows less than this node has seen: that would stop what was placed
-    /// since.
+    /// Does not follow a watch's answer of a server that knows less than this node has seen: allocations placed since would be
+    /// stopped.
     fn see(&mut self, generation: Generation, index: u64, now: Mono, random: &mut Stream) -> Seen {
         let seen = self.followed.see(generation, index);
         if seen == Seen::Older {
@@ -283,7 +283,7 @@ impl Servers {
         let silent = self.last_ok.is_some_and(|at| now.since(at) > self.ttl + HEARTBEAT_GRACE);
         let fresh = !self.registered;
         if fresh {
-            // They may have been restored since: everything is asked for, and nobody holds an earlier watch.
+            // the servers may have been restored since: everything is asked for, and nobody holds an earlier watch
             self.followed.since = 0;
             self.slots[RequestKind::Watch as usize].in_flight = None;
         }
@@ -311,7 +311,7 @@ impl Servers {
         !self.book.ids().is_empty() && self.report_due().is_some_and(|due| due <= now)
     }
 
-    /// When the next report may be tried, if none is under way.
+    /// When a report may be tried again, if none is under way.
     pub fn report_due(&self) -> Option<Mono> {
         let slot = &self.slots[RequestKind::Report as usize];
         (self.registered && slot.in_flight.is_none()).then_some(slot.due)
@@ -419,22 +419,22 @@ impl Servers {
         effects.push(Effect::Send { to: Peer::Server(to), bytes });
     }
 
-    /// What no other frame of this node has. Where they begin is random, so that an answer to an earlier run is not taken for one to this.
+    /// A number that no other frame of this node has. The first is random: an answer to an earlier run is not taken for one to this.
     pub fn take_number(&mut self) -> u64 {
         let number = self.next_request;
         self.next_request = number.wrapping_add(1);
         number
     }
 
-    /// Nobody hears at the other end: another server is asked from now on, if there is one.
+    /// The connection to the server is gone: another one is asked from now on, if there is any.
     pub fn link_down(&mut self, server: u64) {
         if self.book.current() == Some(server) {
             self.switch_server();
         }
     }
 
-    /// The server that this node is connected to has no leader to relay to. An election is short, and whoever is asked meanwhile
-    /// says the same: others are asked only when this one has none for longer.
+    /// The server that this node is connected to has no leader to relay to. An election is short, and other servers would say the same
+    /// meanwhile: they are asked only when this one has no leader for longer.
     fn await_leader(&mut self, kind: RequestKind, now: Mono, random: &mut Stream) {
         let since = *self.slots[kind as usize].failing.get_or_insert(now);
         let is_election = now.since(since) < FAST_RETRY_WINDOW;
@@ -476,7 +476,7 @@ impl Servers {
                 RequestKind::Presence => self.info.is_some(),
                 RequestKind::Watch => self.registered,
                 RequestKind::Fetch => self.registered && !self.need.is_empty(),
-                // Whoever has something to report asks `report_due`.
+                // the client asks `report_due` when it has something to report
                 RequestKind::Report => false,
             };
             let slot = &self.slots[kind as usize];

@@ -40,7 +40,7 @@ pub struct TurnContext<'a> {
 pub struct TaskSpec<'a> {
     pub assignment: &'a Assignment,
     pub task: &'a Task,
-    /// It is being killed: once its allocation has a kill plan that includes it, no exit of the task is a failure, and no
+    /// The task is being killed: once its allocation has a kill plan that includes it, no exit of the task is a failure, and no
     /// restart follows.
     pub to_end: bool,
 }
@@ -60,7 +60,7 @@ pub struct TaskRunner {
     pub role: Role,
     pub leader: bool,
     pub local: TaskRecord,
-    /// To be started once the directory is there. Stored as if it had been asked for: after a restart nobody knows that it was not.
+    /// A run to be started once the directory is there. Stored as if it had been asked for: after a restart nobody knows that it was not.
     planned_run: Option<RunRecord>,
     /// The main process, as the keeper reported it last.
     pid: Option<u32>,
@@ -71,7 +71,7 @@ pub struct TaskRunner {
     /// When an unanswered start is asked for again.
     ask_start_at: Mono,
     kill: KillState,
-    /// It is stopped because the servers were out of reach, and counts as failed.
+    /// The task is stopped because the servers were out of reach, and counts as failed.
     disconnected: bool,
     tracker: RestartTracker,
     /// Counted since the agent was started.
@@ -153,7 +153,7 @@ impl TaskRunner {
         self.touch(Dirty::Durable);
     }
 
-    /// As the store is to have it.
+    /// The record as the store is to have it.
     pub fn record(&self) -> TaskRecord {
         TaskRecord { run: self.local.run.clone().or(self.planned_run.clone()), ..self.local.clone() }
     }

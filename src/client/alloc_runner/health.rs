@@ -33,7 +33,7 @@ impl AllocRunner {
         }
     }
 
-    /// It is not being stopped.
+    /// Whether the allocation is not being stopped.
     fn is_to_run(&self) -> bool {
         let leaves = self.plan.is_some_and(|plan| plan.skip_delays);
         self.record.assignment.desired == DesiredStatus::Run
@@ -50,7 +50,7 @@ impl AllocRunner {
         self.acknowledged.and_then(|t| t.health)
     }
 
-    /// The verdict for its present deployment.
+    /// The verdict for the allocation's present deployment.
     pub(crate) fn health_result(&self) -> Option<HealthResult> {
         self.record.health.filter(|f| f.deployment == self.record.assignment.deployment)
     }

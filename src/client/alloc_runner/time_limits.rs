@@ -17,13 +17,13 @@ impl AllocRunner {
         self.stop(now.mono, false, false);
     }
 
-    /// When it will have taken as long as it may. `None`: it has no such limit, or has ended.
+    /// When the allocation will have taken as long as it may. `None`: it has no such limit, or has ended.
     pub(super) fn run_deadline(&self) -> Option<Mono> {
         let limit = self.record.assignment.group.max_run_duration?;
         (!self.has_ended()).then(|| self.age.reaches(limit))
     }
 
-    /// Once it was so, it stays so: what a later version of its job allows comes too late.
+    /// Whether the allocation took longer than it may. Once true, always true: what a later version of its job allows comes too late.
     pub(super) fn exceeds_run_limit(&self, now: Mono) -> bool {
         self.has_exceeded_run_limit() || self.run_deadline().is_some_and(|at| at <= now)
     }
@@ -32,7 +32,7 @@ impl AllocRunner {
         self.tasks.iter().any(|t| t.has_event(events::MAX_RUN_DURATION))
     }
 
-    /// Poststop tasks have no time left, either.
+    /// Ends the allocation; poststop tasks have no time left, either.
     pub(super) fn end_for_run_limit(&mut self, now: Now) {
         self.add_once(events::max_run_duration(now.stamp()), |_| true);
         self.stop(now.mono, true, self.record.assignment.no_shutdown_delay);

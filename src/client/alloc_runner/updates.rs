@@ -21,14 +21,14 @@ impl AllocRunner {
         self.acknowledged = None;
     }
 
-    /// Whatever the servers say of it from now on is newer, and they have been told nothing of it.
+    /// Makes whatever the servers say of the allocation from now on newer, and all of it unreported: their state is another.
     pub fn begin_generation(&mut self) {
         self.record.assignment.alloc_modify_index = 0;
         self.record_dirty = Dirty::Durable;
         (self.acknowledged, self.reporting) = (None, None);
     }
 
-    /// The disk is full, or has room again: what waits to be started is told with its reason, or without.
+    /// The disk is full, or has room again: allocations that wait to start are reported with that reason, or without.
     pub fn disk_space_changed(&mut self) {
         if self.status.0 == ClientStatus::Pending {
             (self.acknowledged, self.reporting) = (None, None);

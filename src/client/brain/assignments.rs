@@ -44,7 +44,7 @@ impl Client {
         }
     }
 
-    /// The servers' indexes say nothing about those from before: everything is fetched and reported again.
+    /// The state of the servers is another: indexes of the one before mean nothing in it, and everything is fetched and reported again.
     fn begin_generation(&mut self) {
         tracing::warn!(target: "client", "the servers' state was restored, or is another region's: it is followed as it is");
         self.allocs.values_mut().for_each(AllocRunner::begin_generation);

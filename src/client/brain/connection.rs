@@ -12,7 +12,7 @@ use wire::http::{NodeHttpRequest, Request};
 use wire::rpc::Peer;
 
 impl Client {
-    /// What is no answer is dropped.
+    /// Takes an answer; any other frame is dropped.
     pub(super) fn frame(
         &mut self,
         now: Now,
@@ -34,7 +34,7 @@ impl Client {
         }
     }
 
-    /// A node that servers do not know yet has nobody to ask.
+    /// Passes a request on; a node that servers do not know yet has no server to ask.
     pub(super) fn forward(
         &mut self,
         caller: Caller,

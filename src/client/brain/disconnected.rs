@@ -11,7 +11,7 @@ impl Client {
         self.servers.last_ok().unwrap_or(self.agent_started)
     }
 
-    /// They end as failed: the servers would not replace complete ones.
+    /// Stops those allocations as failed: the servers would not replace complete ones.
     pub(super) fn stop_disconnected_allocs(&mut self, now: Now) {
         let last_contact = self.last_contact();
         for alloc in self.allocs.values_mut() {
@@ -26,7 +26,7 @@ impl Client {
     }
 }
 
-/// `None`: it has no such limit, or it is already ending.
+/// `None`: the allocation has no such limit, or is already ending.
 fn stop_deadline(alloc: &AllocRunner, last_contact: Mono) -> Option<Mono> {
     let after = alloc.record.assignment.group.disconnect?.stop_on_client_after?;
     (!alloc.is_ending()).then(|| last_contact.after(after))

@@ -10,9 +10,9 @@ use model::member::{ServerAddress, ServerList};
 pub struct AddressBook {
     configured: Vec<u64>,
     listed: ServerList,
-    /// Whom to ask, in order of preference.
+    /// The servers to ask, in order of preference.
     ids: Vec<u64>,
-    /// Who is asked now.
+    /// The place in `ids` of the server that is asked now.
     at: usize,
 }
 
@@ -31,7 +31,7 @@ impl AddressBook {
         &self.ids
     }
 
-    /// With where they are, as far as the region has told.
+    /// The servers with their addresses, as far as the region has told.
     pub fn addresses(&self) -> Vec<ServerAddress> {
         let known = |id: u64| self.listed.servers.iter().find(|server| server.id == id).cloned();
         let unknown = |id: u64| ServerAddress { id, rpc_addr: String::new() };
@@ -46,7 +46,7 @@ impl AddressBook {
         self.at = (self.at + 1).checked_rem(self.ids.len()).unwrap_or(0);
     }
 
-    /// Who is asked now is asked on, if it is still there. True: there are other servers now, or some are elsewhere.
+    /// Takes a newer list; the server that is asked now stays, if it is still there. True: the list, or an address in it, has changed.
     pub fn learn(&mut self, list: ServerList, is_other_generation: bool) -> bool {
         let is_newer = is_other_generation || list.index > self.listed.index;
         if !is_newer || !list.is_bounded() {

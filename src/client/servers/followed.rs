@@ -8,26 +8,26 @@ use state::client_store::ShownState;
 
 #[derive(Debug)]
 pub struct FollowedState {
-    /// The newest that a watch has brought.
+    /// The newest state that a watch has brought.
     pub shown: ShownState,
     /// The watch asks for what is newer.
     pub since: u64,
-    /// The newest index of the state that is known from any answer: reports that were applied later are others than those that
-    /// this node has heard of.
+    /// The newest index of the state that any answer has shown, which reports carry: if another report of this node was applied later,
+    /// the servers cannot tell which of the two is newer.
     pub newest: u64,
     /// The index of a server that shows an older state, while nobody shows a newer one.
     pub behind: Option<u64>,
 }
 
-/// What a state means that a server shows.
+/// What it means that a server shows a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It is not followed.
+    /// An older state, which is not followed.
     Older,
     Followed {
         nothing_new: bool,
     },
-    /// Nothing that is known from before can be compared with it.
+    /// A state that cannot be compared with any from before.
     OtherGeneration,
 }
 
