@@ -35,7 +35,7 @@ pub struct AllocDirWorker {
 pub struct DirPaths {
     data_dir: PathBuf,
     alloc_dir: PathBuf,
-    /// The client's. Its store has room in its files for what comes next: the directories may be the first to find the disk full.
+    /// The reserve of the client's store, whose files have room for what comes next: directories may be the first to find the disk full.
     reserve: Arc<Reserve>,
 }
 
@@ -97,7 +97,7 @@ impl DirPaths {
         DirPaths { data_dir: data_dir.to_path_buf(), alloc_dir, reserve }
     }
 
-    /// What finds no room takes the reserve's, once; the client learns of that, and begins nothing more.
+    /// Builds a directory. On a full disk it uses up the reserve, once; the client learns of that, and begins nothing more.
     fn build(&self, spec: &DirSpec) -> Result<(), String> {
         match self.try_build(spec) {
             Err(_) if self.has_no_room() && self.reserve.give_up() => self.try_build(spec),

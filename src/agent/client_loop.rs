@@ -40,7 +40,7 @@ const KEEPER_RETRY: Span = Span::millis(10);
 
 pub struct ClientLoop {
     client: Client,
-    /// Its own id, which never changes.
+    /// The node's own id, which never changes.
     node: NodeId,
     space: DiskSpaceMonitor,
     channels: ClientChannels,
@@ -48,7 +48,7 @@ pub struct ClientLoop {
     /// anew after each connection.
     backlog: VecDeque<KeeperCommand>,
     reported: Option<ClientStatusReport>,
-    /// Who waits for answers, by token.
+    /// Callers that wait for answers, by token.
     asking: BTreeMap<u64, Sender<Result<RequestOutcome, Refusal>>>,
     next_token: u64,
 }

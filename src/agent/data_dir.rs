@@ -137,7 +137,7 @@ fn kept<T: FromStr + Display>(path: &Path, make: impl Fn(u128) -> T) -> Result<(
     }
 }
 
-/// Whole or not at all: a file that a power cut leaves half-written would be taken for damage. It is there for good once
+/// Writes a file whole or not at all: one that a power cut leaves half-written would be taken for damage. It is there for good once
 /// its directory is synced.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("new");

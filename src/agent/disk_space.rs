@@ -14,7 +14,7 @@ pub struct DiskSpaceMonitor {
 }
 
 impl DiskSpaceMonitor {
-    /// For a new brain, which assumes that there is room until it is told otherwise.
+    /// A monitor for a new brain, which assumes that there is room until it is told otherwise.
     pub fn new(reserve: Arc<Reserve>) -> DiskSpaceMonitor {
         DiskSpaceMonitor { reserve, told_free: true, next_check: Mono::default() }
     }
@@ -23,8 +23,8 @@ impl DiskSpaceMonitor {
         self.reserve.clone()
     }
 
-    /// Whether the disk has room, when that has changed. To be told before all else, so that a write that came with the
-    /// news of a full disk is not tried.
+    /// Whether the disk has room, when that has changed. The brain is to be told before its other inputs of the turn, so that it does
+    /// not try to write for those.
     pub fn poll_change(&mut self, now: Mono) -> Option<bool> {
         if self.reserve.is_exhausted() && now >= self.next_check {
             self.next_check = now.after(CHECK_PERIOD);

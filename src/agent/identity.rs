@@ -70,7 +70,7 @@ fn telemetry(config: &Config) -> Telemetry {
     }
 }
 
-/// What is said, before the machine is looked at.
+/// What the configuration offers, before the machine is looked at.
 fn offers(client: &ClientConfig) -> NodeOffers {
     NodeOffers {
         dynamic_ports: client.dynamic_ports,
@@ -95,7 +95,7 @@ pub fn node_info(config: &Config, alloc_dir: &Path, node: NodeCredentials) -> No
     node_info_from(config, node, fingerprint::fingerprint(&settings, clock::wall().unwrap_or(Wall::NEVER)))
 }
 
-/// 0 says nothing.
+/// `None` for 0, which means that nothing was configured.
 fn given(n: u64) -> Option<i64> {
     i64::try_from(n).ok().filter(|n| *n > 0)
 }

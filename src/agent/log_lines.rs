@@ -31,7 +31,7 @@ pub fn text(event: &Event<'_>, at: Timestamp, located: bool) -> String {
     line
 }
 
-/// In the source.
+/// The event's place in the source.
 fn place(event: &Event<'_>) -> Option<String> {
     let about = event.metadata();
     Some(format!("{}:{}", about.file()?, about.line().unwrap_or(0)))
@@ -93,12 +93,12 @@ impl Visit for Text {
     }
 }
 
-/// A keyword of the language that the code writes is a field's name like any other.
+/// The field's name, without the prefix that makes a name of a keyword.
 fn name_of(field: &Field) -> &'static str {
     field.name().strip_prefix("r#").unwrap_or(field.name())
 }
 
-/// What a terminal would obey is shown instead.
+/// Writes the control characters that a terminal would obey as escapes.
 struct Escaped<'a>(&'a mut String);
 
 impl Write for Escaped<'_> {

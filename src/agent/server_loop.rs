@@ -76,7 +76,7 @@ impl Opened {
     }
 }
 
-/// Who waits for an answer of the brain.
+/// A caller that waits for an answer of the brain.
 enum Caller {
     Write(ReplySender<WriteResult>),
     ConfirmRead(ReplySender<bool>),
@@ -88,7 +88,7 @@ pub struct ServerLoop {
     channels: ServerChannels,
     waiting: BTreeMap<u64, Caller>,
     next_token: u64,
-    /// For the next turn, which is due at once.
+    /// Inputs for the next turn, which is due at once.
     next: Vec<Input>,
 }
 
@@ -200,7 +200,7 @@ impl ServerLoop {
         }
     }
 
-    /// A request of another server's or a node's user is answered as this one's own are.
+    /// A request of another server's user, or of a node's, is answered as this server's own are.
     fn serve(&self, serving: u64, request: Box<Request>, leader_only: bool) {
         let (service, to_self) = (self.channels.service.clone(), self.channels.to_self.clone());
         self.channels.service.spawn(async move {

@@ -48,7 +48,7 @@ impl Mail for ServerMessage {
 #[derive(Default)]
 struct Shared {
     inbox: Inbox<ServerMessage>,
-    /// Whom to wake.
+    /// The thread to wake.
     reader: Option<Thread>,
     is_stopping: bool,
     is_closed: bool,
@@ -88,7 +88,7 @@ impl ServerMail {
     }
 }
 
-/// Not while the lock is held, which the reader is about to take.
+/// Wakes the reader, after the lock is released, which the reader is about to take.
 fn wake(shared: MutexGuard<'_, Shared>) {
     let reader = shared.reader.clone();
     drop(shared);
@@ -104,7 +104,7 @@ pub struct TurnInput {
     pub stop: bool,
 }
 
-/// The one that reads. When it is dropped nothing can be sent any more, and what was not read is gone.
+/// The reading end. When it is dropped nothing can be sent any more, and what was not read is gone.
 pub struct ServerMailbox(ServerMail);
 
 impl ServerMailbox {

@@ -15,7 +15,7 @@ use state::client_store::{ClientStore, RecoveredAlloc};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// So few are scheduled by this server's own workers sooner than another server could have them and hand in its plans.
+/// This server's own workers schedule so few sooner than another server could have them and hand in its plans.
 const READY_PER_WORKER: usize = 2;
 /// Told to tasks as NOMAD_PARENT_CGROUP.
 const PARENT_CGROUP: &str = "drover";

@@ -66,7 +66,7 @@ pub fn run(
     }
 }
 
-/// What registering a job would do.
+/// Plans what registering a job would do.
 pub fn plan_job(reader: &Reader, asked: &JobPlanRequest) -> Result<JobPlanReply, Refusal> {
     let at = clock::now().stamp();
     guarded(|| job_plan::plan(&reader.view()?, asked, at))
@@ -76,7 +76,7 @@ pub fn explain(reader: &Reader, subject: &Subject) -> Result<Why, Refusal> {
     guarded(|| why::explain(&reader.view()?, subject, 0))
 }
 
-/// Its panic is caught as that of an evaluation is.
+/// Catches a panic of the work, as that of an evaluation is caught.
 fn guarded<T>(work: impl FnOnce() -> Result<Result<T, Refusal>, Fault>) -> Result<T, Refusal> {
     let unavailable = |why: String| Err(Refusal::new(RefusalKind::Unavailable, why));
     GUARDED.set(true);

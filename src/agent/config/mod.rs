@@ -63,9 +63,9 @@ pub struct TelemetryConfig {
     /// The label `host` is the node's name instead of the machine's.
     pub use_node_name: bool,
     pub hostname: String,
-    /// Whether metrics are told that no prefix in `prefixes` fits.
+    /// Whether metrics are published that no prefix in `prefixes` fits.
     pub filter_default: bool,
-    /// Beginnings of names, and whether such metrics are told. The longest decides.
+    /// Beginnings of names, and whether such metrics are published. The longest decides.
     pub prefixes: BTreeMap<String, bool>,
 }
 

@@ -301,7 +301,7 @@ impl ConfigLoader {
         self.walked.settings.insert(name.to_string(), text.to_string());
     }
 
-    /// The value as text; `None`: it says nothing.
+    /// Sets the value and returns it as text; `None`: it says nothing.
     fn set(&mut self, kind: &KeyType, value: &ConfigValue) -> Result<Option<String>, String> {
         if matches!(value, ConfigValue::Null) {
             return Ok(None);
@@ -335,7 +335,7 @@ fn join(above: &str, name: &str) -> String {
     if above.is_empty() { name.to_string() } else { format!("{above}.{name}") }
 }
 
-/// It asks for nothing: empty, zero, false. An empty block says that there is one.
+/// Whether the value asks for nothing: empty, zero, false. An empty block says that there is one.
 fn says_nothing(value: &ConfigValue) -> bool {
     match value {
         ConfigValue::Null | ConfigValue::Bool(false) => true,

@@ -33,7 +33,7 @@ pub struct EventStreams {
 #[derive(Debug)]
 struct Inner {
     buffer: EventBuffer,
-    /// Each waker holds one notice at most: more say the same.
+    /// Each waker holds one notice at most: a second one would say the same.
     wakers: BTreeMap<u64, Sender<()>>,
     next_reader: u64,
     /// The line that was made last: most readers follow the same, at the same pace.

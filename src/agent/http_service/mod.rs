@@ -97,11 +97,11 @@ pub struct HttpService {
     explain: Explainer,
     computations: Arc<Semaphore>,
     searches: Arc<Semaphore>,
-    /// Those under way included.
+    /// The permits to wait for a search, those of searches under way included.
     waiting_searches: Arc<Semaphore>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
-    /// Requests that no brain hears of.
+    /// How many reads there were: no brain hears of them.
     reads: Mutex<Series>,
 }
 
@@ -110,7 +110,7 @@ const MEASURING_TIMEOUT: Duration = Duration::from_secs(8);
 /// At most this many allocations are asked for their usage at once.
 const MAX_STATS_REQUESTS: usize = 64;
 
-/// Who asks.
+/// The user whose request it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// A user of this agent, or of one without a server.
@@ -158,13 +158,13 @@ impl HttpService {
         }
     }
 
-    /// Beside all other requests.
+    /// Runs work beside all requests.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         executor::spawn(&self.executor, work).detach();
     }
 
-    /// Answers what was forwarded. `leader_only`: by another server, and not once more. `None`: this server does not lead any more, and
-    /// nothing was done.
+    /// Answers what was forwarded. `leader_only`: another server forwarded it, so this one does not forward it again. `None`: this server
+    /// does not lead any more, and nothing was done.
     pub async fn serve(self: &Arc<Self>, request: &Request, leader_only: bool) -> Option<Response> {
         match self.answer(request, if leader_only { Origin::Server } else { Origin::User }).await {
             Ok(Answer::Whole(response)) => Some(response),
@@ -323,8 +323,8 @@ impl HttpService {
         route(request, &context, state)
     }
 
-    /// What reads a whole list to choose from it, on a thread of its own. Most take microseconds: when there are many, they wait
-    /// for each other, but no more than a bounded number.
+    /// Reads a whole list to choose from it, on a thread of its own. Most searches take microseconds: when there are many, they wait for
+    /// each other, but no more than a bounded number.
     async fn search<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -82,7 +82,7 @@ impl HttpService {
         self.call_server(|reply| ServerCall::Write(action, reply)).await?
     }
 
-    /// With what the request goes on: confirmed, or after a while from where it was.
+    /// The state with which the request goes on: confirmed, or after a while as it was.
     pub(super) async fn confirm_read(&self, otherwise: Wait) -> Result<WaitState, Refusal> {
         match self.call_server(ServerCall::ConfirmRead).await {
             Ok(true) => Ok(otherwise.state.confirmed()),

@@ -1,6 +1,6 @@
 //! Every key that a configuration may name, each declared once: its name, its type and range, the field that it fills, its default, whether
 //! a running agent takes a change over, and what it is for. Parsing, defaults, merging, refusals, `agent/self`, reloading and the tables of
-//! the reference follow from the declaration.
+//! docs/behaviour/cli.md follow from the declaration.
 //!
 //! Refuses to know: syntax and positions. To add a key: its row here, its field in `Config`, and the place that obeys it. To build one that
 //! is known, its row changes from `not_built` to a type with a setter.
@@ -24,7 +24,7 @@ pub struct ConfigKey {
     pub dev_default: Option<&'static str>,
     /// A running agent takes a change over on SIGHUP.
     pub live: bool,
-    /// What it is for; of a key without effect, why it has none.
+    /// What the key is for; of a key without effect, why it has none.
     pub about: &'static str,
     /// What a text has to be; empty: any.
     pub takes: &'static str,
@@ -35,7 +35,7 @@ pub enum DefaultValue {
     Nothing,
     /// This value, as it would be written.
     Value(&'static str),
-    /// No fixed value: words for the reference.
+    /// No fixed value: words for docs/behaviour/cli.md.
     Words(&'static str),
 }
 
@@ -44,7 +44,7 @@ pub enum KeyType {
     Text(fn(&mut Config, &str) -> Result<(), String>),
     /// Nomad's rule: a later file can only switch it on.
     Bool(fn(&mut Config)),
-    /// Both ways, whatever was said before.
+    /// A later file can switch it on or off.
     Switch(fn(&mut Config, bool)),
     /// A whole number in this range; a zero outside it means "the default" and is passed over.
     Int(RangeInclusive<u64>, fn(&mut Config, u64)),
@@ -63,10 +63,10 @@ pub enum KeyType {
     },
     /// A block with one label of the user's own, which the first function takes note of; its keys' setters find it there.
     Named(fn(&mut Config, &str) -> Result<(), String>, &'static [ConfigKey]),
-    /// It would change what drover does, and is not built: refused, unless the value asks for nothing (empty, zero, false) or is one of
-    /// these.
+    /// A key that would change what drover does, and is not built: refused, unless the value asks for nothing (empty, zero, false) or is
+    /// one of these.
     NotBuilt(&'static [&'static str]),
-    /// It changes nothing here, whatever it says: accepted with a warning that says why.
+    /// A key that changes nothing here, whatever it says: accepted with a warning that says why.
     NoEffect,
 }
 

@@ -4,7 +4,7 @@ use super::super::values::{algorithm, enabled_schedulers, i64_of, join, size, u3
 use super::{AMOUNT, COUNT, ConfigKey, KeyType, key, no_effect, not_built, not_built_but};
 use std::ops::RangeInclusive;
 
-/// A job's row names each of them, and is written whenever the job moves.
+/// The versions of a job that stay listed: the job's row names each, and is written whenever the job moves.
 const VERSIONS: RangeInclusive<u64> = 1..=100;
 /// What one search may make a server look at or send.
 const FOUND: RangeInclusive<u64> = 1..=10_000;
