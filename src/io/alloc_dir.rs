@@ -42,15 +42,15 @@ const OPEN: u32 = 0o777;
 const STICKY: u32 = 0o1777;
 const OWN: u32 = 0o700;
 const READABLE: u32 = 0o755;
-/// Others may pass to what they know, and list nothing.
+/// The mode of the root: others may pass to what they know, and list nothing.
 const ROOT: u32 = 0o711;
-/// Directories within directories that are entered at a time; what is deeper is moved up first.
+/// How deep directories are entered before what is deeper is moved up first.
 const MAX_DEPTH: usize = 64;
 /// Names taken from a directory at a time.
 const BATCH: usize = 512;
 
 impl AllocDirs {
-    /// Made if it does not exist.
+    /// Opens the directory, and makes it if it does not exist.
     pub fn open(root: &Path) -> io::Result<Self> {
         let root = std::path::absolute(root)?;
         fs::DirBuilder::new().recursive(true).mode(ROOT).create(&root)?;
@@ -58,7 +58,7 @@ impl AllocDirs {
         Ok(AllocDirs { root, fd })
     }
 
-    /// Where things are or will be. The error is a sentence about the task's name.
+    /// Where the task's directories are or will be. The error is a sentence about the task's name.
     pub fn paths(&self, alloc: AllocId, task: &str) -> Result<TaskPaths, String> {
         check_name(task)?;
         let dir = self.root.join(alloc.to_string());
@@ -93,7 +93,7 @@ impl AllocDirs {
         Ok(())
     }
 
-    /// A file below the task's `local/`, whole or not at all. One that is there, or whatever the task has put in its place, stays.
+    /// Puts a file below the task's `local/`, whole or not at all. One that is there, or whatever the task has put in its place, stays.
     pub fn put_file(
         &self,
         alloc: AllocId,
@@ -188,7 +188,7 @@ fn make(parent: &OwnedFd, name: &str, mode: u32, user: Option<(u32, u32)>) -> io
     Ok(dir)
 }
 
-/// Written beside, and durable before it has its name.
+/// Writes the file beside, and durably, before it gets its name.
 fn write_once(
     beside: &OwnedFd,
     dir: &OwnedFd,
@@ -275,7 +275,7 @@ impl Removal {
         Ok(true)
     }
 
-    /// To the top, under a name that is not taken: an earlier call or a task may have left some.
+    /// Moves a directory to the top, under a name that is not taken: an earlier call or a task may have left some.
     fn move_up(&mut self, parent: &OwnedFd, name: &CString) -> io::Result<bool> {
         while self.budget > 0 {
             self.moved += 1;
@@ -420,7 +420,7 @@ mod tests {
             0,
             "nothing is left over"
         );
-        // what an agent left that died while it wrote
+        // left by an agent that died while it wrote
         fs::write(paths.task.join("private/.payload"), "torn").expect("a file");
         put("other", b"whole").expect("put");
         assert_eq!(fs::read(paths.local.join("other")).expect("there"), b"whole");

@@ -21,7 +21,7 @@ pub struct Disk {
     pending_create: PendingCreate,
 }
 
-/// A new store's file has another name until the store in it is whole: what bears its own name was whole once, and is
+/// A new store's file has another name until the store in it is whole: a file under its own name was whole once, and is
 /// damaged if it is not now.
 #[derive(Clone, Debug)]
 #[must_use = "a store that is not born is made anew by the next start"]
@@ -92,7 +92,7 @@ impl Disk {
         Ok([first, second])
     }
 
-    /// It may well be empty, but it is there.
+    /// Opens a file that may be empty, but must exist.
     fn open_existing(path: &Path, keep_reserve: bool) -> io::Result<Disk> {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => {
@@ -119,7 +119,7 @@ impl Disk {
         Ok(Disk { file, reserve: self.reserve.clone(), pending_create: PendingCreate(None) })
     }
 
-    /// To be completed once the store on this disk is open.
+    /// The creation to be completed once the store on this disk is open.
     pub fn pending_create(&self) -> PendingCreate {
         self.pending_create.clone()
     }

@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 /// Looks at the machine, and remembers how busy its processors were when it last looked.
 #[derive(Debug)]
 pub struct HostStatsCollector {
-    /// The disk that tasks write to is the one that holds this.
+    /// A directory on the disk that tasks write to.
     dir: PathBuf,
     last: Mutex<Vec<CpuTimes>>,
 }
@@ -118,7 +118,7 @@ fn cpu_use(before: &[CpuTimes], after: &[CpuTimes]) -> Vec<CpuMetrics> {
     after.iter().filter_map(of_one).collect()
 }
 
-/// All that this machine has.
+/// All memory of this machine.
 pub fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     // words of the machine's size: 32 bits on some
@@ -137,7 +137,7 @@ fn memory(meminfo: &str) -> Option<MemoryMetrics> {
     })
 }
 
-/// The first directory above that exists says where it will lie.
+/// The disk of `dir`, or of the nearest directory above that exists.
 fn disk(dir: &Path) -> Option<DiskMetrics> {
     let found = dir.ancestors().find_map(|d| Some((d, rustix::fs::statvfs(d).ok()?)));
     let (dir, fs) = found?;

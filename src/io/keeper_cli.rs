@@ -14,7 +14,7 @@ use wire::record;
 /// What `stop` gives tasks between the signal and SIGKILL.
 const STOP_TIMEOUT: Span = Span::seconds(5);
 const SIGTERM: i32 = 15;
-/// Beyond the tasks' own time.
+/// How long `stop` waits beyond the tasks' own time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Errors are sentences for standard error.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use wire::keeper::{Event, KeeperCommand, MAX_MESSAGE_BYTES, PROTOCOL, RunReport};
 use wire::record;
 
-/// Who starts the keeper.
+/// How a keeper is started.
 #[derive(Clone, Debug)]
 pub enum KeeperStartMode {
     /// Someone else: systemd.
@@ -48,7 +48,7 @@ pub enum KeeperNotice {
     },
 }
 
-/// Dropped: the connection ends, and with `KeeperStartMode::Owned` every task.
+/// Dropping this ends the connection and, with `KeeperStartMode::Owned`, every task.
 pub struct KeeperConnection {
     /// Bounded: a full channel is the sender's to handle.
     pub commands: Sender<KeeperCommand>,
@@ -185,7 +185,7 @@ impl ConnectionLoop {
         Ok("the keeper was started".into())
     }
 
-    /// Until the connection breaks; gives the reason.
+    /// Receives until the connection breaks; gives the reason.
     async fn receive(&self, stream: &Async<UnixStream>) -> String {
         loop {
             match read(stream).await {

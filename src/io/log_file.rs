@@ -27,7 +27,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Goes on where the file ends. Its directory is made if it is missing.
+    /// Opens the file and goes on where it ends. The directory is made if it is missing.
     pub fn open(path: &Path, rotation: RotationPolicy) -> io::Result<LogFile> {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir)?;

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// So many readers may be there at once.
+/// The most readers at a time.
 const MAX_READERS: usize = 16;
-/// So many lines wait for a reader.
+/// The most lines that wait for one reader.
 const LINES: usize = 512;
 
 /// Called with the most verbose level that a reader wants; `None`: there are no readers.
@@ -83,7 +83,7 @@ impl Monitor {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The listener may log: the readers must be free by then.
+    /// Calls the listener, which may log: the readers must not be locked then.
     fn tell(&self) {
         let turn = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         let level = self.readers().by_number.values().map(|r| r.request.level).max();

@@ -31,10 +31,10 @@ const CHUNK_BYTES: usize = 16 << 10;
 const MAX_QUEUED_CHUNKS: usize = 8;
 /// Once the process has ended, how long what it left behind may hold its output open.
 const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the keeper may take to start it.
+/// How long the keeper may take to start the process.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Ends with either channel.
+/// A session ends when either channel is closed.
 pub struct ExecSession {
     pub input: Sender<SessionInput>,
     pub output: Receiver<SessionOutput>,
@@ -153,7 +153,7 @@ impl SessionFds {
     }
 }
 
-/// Until the process has ended and all it said was passed on, or the caller has left.
+/// Carries input and output until the process has ended and all it said was passed on, or the caller has left.
 async fn carry(
     keeper: Async<UnixStream>,
     ends: SessionFds,
@@ -214,7 +214,7 @@ async fn session_end(keeper: &Async<UnixStream>) -> io::Result<Event> {
     }
 }
 
-/// Until the output ends. A terminal whose last user is gone gives an error.
+/// Forwards until the output ends. A terminal whose last user is gone gives an error.
 async fn forward_output(
     mut from: Async<File>,
     to: &Sender<SessionOutput>,
@@ -230,7 +230,7 @@ async fn forward_output(
     }
 }
 
-/// Until the input ends. Input that the process does not read is dropped.
+/// Forwards until the input ends. Input that the process does not read is dropped.
 async fn forward_input(stdin: Async<File>, tty: bool, input: &Receiver<SessionInput>) {
     const END_OF_INPUT: &[u8] = &[4];
     let mut stdin = Some(stdin);

@@ -252,7 +252,7 @@ pub struct FileReader {
     position: u64,
     left: Option<u64>,
     follow: bool,
-    /// It was told that the file is deleted.
+    /// The reader was told that the file is deleted.
     gone: bool,
 }
 

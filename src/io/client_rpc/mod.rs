@@ -45,7 +45,7 @@ pub struct RpcCall {
 /// The reply to a call within one process.
 pub enum CallResult {
     Reply(ClientReply),
-    /// Until they end.
+    /// The frames of a stream, until they end.
     Stream(Receiver<StreamFrame>),
     Session(ExecSession),
 }
@@ -186,7 +186,7 @@ impl Node {
 }
 
 impl Node {
-    /// On a thread that may wait for the disk.
+    /// Runs work on a thread that may wait for the disk.
     async fn with_files<T: Send + 'static>(
         &self,
         alloc: AllocId,

@@ -57,7 +57,7 @@ struct Connection {
     upgrade: Mutex<Option<(OnUpgrade, ExecSession)>>,
 }
 
-/// Until it ends, or for as long as a stop leaves it.
+/// Serves a connection until it ends, or for as long as a stop leaves it.
 pub async fn serve(host: Arc<Host>, socket: TcpStream, permit: ConnectionPermit) {
     // Small answers shall not wait for more to send with them.
     let _ = socket.set_nodelay(true);
@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Until hyper is done with it, and why if that is a failure. A stop lets the request that is under way be answered.
+    /// Runs until hyper is done with the connection, and gives the reason if that is a failure. A stop lets the present request finish.
     async fn exchanges(self: &Arc<Self>, socket: TcpStream) -> Option<hyper::Error> {
         let connection = self.clone();
         let service = service_fn(move |request| {
@@ -237,14 +237,14 @@ impl Connection {
     }
 }
 
-/// Beside others of the same name. A header that cannot be written is left out.
+/// Adds a header beside others of the same name. One that cannot be written is left out.
 fn add(headers: &mut HeaderMap, name: &str, value: &str) {
     if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
         headers.append(name, value);
     }
 }
 
-/// What the operator wants to have on every answer. Where an answer ends is for hyper to say.
+/// Sets a header that the operator wants on every answer, unless hyper owns it.
 fn replace(headers: &mut HeaderMap, name: &str, value: &str) {
     const HYPER_OWNED_HEADERS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
     if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value))
@@ -287,7 +287,7 @@ fn target(uri: &Uri) -> (&str, &str) {
     (uri.path(), uri.query().unwrap_or_default())
 }
 
-/// What hyper would take and two readers could still take differently.
+/// Refuses a head that hyper accepts, but that two readers could read differently.
 fn check(head: &Parts) -> Result<(), Response> {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
     let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
@@ -335,7 +335,7 @@ fn malformed(why: &str) -> Response {
     closing(Response::text(400, format!("the request cannot be read: {why}")))
 }
 
-/// Where the next request would begin is not known, or not waited for.
+/// Closes the connection after the answer: where the next request would begin is not known, or not waited for.
 fn closing(response: Response) -> Response {
     response.with(CONNECTION.as_str(), "close")
 }

@@ -18,7 +18,7 @@ const MIN_COMPRESSED_BYTES: usize = 1 << 10;
 const MAX_INLINE_BYTES: usize = 64 << 10;
 const MAX_STREAMS: usize = 16;
 
-/// What is said of a compressed answer.
+/// Headers of a compressed answer.
 pub const HEADERS: [(&str, &str); 2] = [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")];
 
 /// Whether the caller takes gzip.

@@ -35,9 +35,9 @@ struct Counts {
 
 pub enum Admission {
     Accepted(ConnectionPermit),
-    /// Tell it so, then close.
+    /// Too many: to be told so, then closed.
     Refused(ConnectionPermit),
-    /// Close it.
+    /// Far too many: to be closed at once.
     Dropped,
 }
 
@@ -54,7 +54,7 @@ enum PermitKind {
 }
 
 impl ConnectionLimiter {
-    /// `limits`: as they are now; who is in already stays.
+    /// `limits`: the present ones; connections that are admitted already stay.
     pub fn acquire(self: &Arc<Self>, from: IpAddr, limits: HttpLimits) -> Admission {
         let from = from.to_canonical();
         let mut counts = self.counts();

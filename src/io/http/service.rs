@@ -13,14 +13,14 @@ use wire::http::Request;
 pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
 pub trait Service: Send + Sync + 'static {
-    /// Dropped when the caller of a read leaves. `headers`: the request's; they are gone while the answer is waited for.
+    /// The future is dropped when the caller of a read leaves. `headers`: the request's; they are gone while the answer is waited for.
     fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> AnswerFuture<'a>;
 }
 
 /// What becomes of a request.
 pub enum Answer {
     Whole(Response),
-    /// What comes until the stream ends; `head` has its headers.
+    /// Chunks until the stream ends; the head of the answer has these headers.
     Stream {
         headers: Vec<(&'static str, String)>,
         chunks: Receiver<Bytes>,

@@ -90,12 +90,12 @@ impl Progress {
         self.idle_millis.store(idle.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// The peer has said everything.
+    /// Whether the peer has closed its side.
     pub fn has_left(&self) -> bool {
         self.has_left.load(Ordering::Relaxed)
     }
 
-    /// A head began and did not come whole.
+    /// Whether a head began and did not come whole.
     pub fn is_late(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
     }
@@ -134,11 +134,11 @@ impl TimedSocket {
         }
     }
 
-    /// The peer says no more. hyper gives up a request as soon as it hears that, also one that has come whole a moment ago and
-    /// is a write, which is to be done: its handler has a few turns to say so.
+    /// The peer has closed its side. hyper gives up a request as soon as it hears that, even a write that has just come whole and is to be
+    /// done: the request's handler has a few turns to enter `ConnectionPhase::Write`.
     fn poll_end(&mut self, cx: &mut Context<'_>, phase: ConnectionPhase) -> Poll<io::Result<usize>> {
         match phase {
-            // what wakes the connection again is the answer
+            // the answer wakes the connection again
             ConnectionPhase::Write => return Poll::Pending,
             ConnectionPhase::Head | ConnectionPhase::Body if self.turns < TURNS_BEFORE_END => {
                 self.turns += 1;
@@ -165,7 +165,7 @@ impl TimedSocket {
         }
     }
 
-    /// Nothing came yet: the end of the time for it is an end of the connection.
+    /// Nothing came yet: when the time for it is over, the connection ends.
     fn poll_silence(&mut self, cx: &mut Context<'_>, phase: ConnectionPhase) -> Poll<io::Result<usize>> {
         let Some(timeout) = self.progress.read_timeout(phase) else {
             self.read_timer = None;

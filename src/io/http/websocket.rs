@@ -66,7 +66,7 @@ fn lists(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
     texts.flat_map(|text| text.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
-/// A browser says whose page asks, and would let any page of the world have a session with this machine.
+/// Whether the page of another origin asks: a browser would let any page of the world have a session with this machine.
 fn is_foreign(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let Some(origin) = text(ORIGIN) else { return false };
@@ -90,7 +90,7 @@ pub async fn serve_session(upgraded: Upgraded, session: ExecSession) {
     }
 }
 
-/// Until the caller leaves, or says what cannot be understood.
+/// Reads until the caller leaves, or says what cannot be understood.
 async fn listen(
     from: &mut WebSocketReceiver<TimedSocket>,
     input: &Sender<SessionInput>,
@@ -121,7 +121,7 @@ async fn listen(
     }
 }
 
-/// Until the session's last word.
+/// Sends the session's output, up to the end of its process.
 async fn tell(to: &mut WebSocketSender<TimedSocket>, output: &Receiver<SessionOutput>) -> Option<CloseFrame> {
     while let Ok(said) = output.recv().await {
         let last = matches!(said, SessionOutput::Exited { .. });

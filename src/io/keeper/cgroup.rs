@@ -172,7 +172,7 @@ impl Group {
         let freezer = self.dir_of(Controller::Freezer).map(|dir| dir.join("freezer.state"));
         let freeze = |state: &str| {
             if let Some(file) = &freezer {
-                // A group that cannot be frozen is killed all the same, by coming back until it is empty.
+                // a group that cannot be frozen is killed all the same, by repeating this until it is empty
                 let _ = fs::write(file, state);
             }
         };

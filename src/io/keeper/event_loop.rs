@@ -72,7 +72,7 @@ struct DeferredTurns {
 }
 
 impl DeferredTurns {
-    /// The tasks outlive a keeper that ends because it would have to remember too much.
+    /// Keeps a turn for later. With too many, the keeper ends rather than forget one; the tasks outlive it.
     fn add(&mut self, turn: TurnOutput) -> io::Result<()> {
         self.write = merge_writes(std::mem::replace(&mut self.write, Write::Nothing), turn.write.clone());
         if !turn.is_idle() {
@@ -88,11 +88,11 @@ impl DeferredTurns {
 #[derive(Clone, Copy, PartialEq)]
 enum ShutdownKind {
     No,
-    /// The tasks live on.
+    /// The keeper ends and the tasks live on.
     Terminate,
-    /// Everything ended.
+    /// Every task has ended, and so does the keeper.
     Exit,
-    /// As soon as no start is half done.
+    /// The binary is replaced as soon as no start is half done.
     Upgrade,
 }
 

@@ -40,11 +40,11 @@ pub fn lock(dir: &Path) -> Result<File, String> {
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
         return Ok(file);
     }
-    // the other one may be on its way out: the kernel wakes who waits for a lock, but knows no deadline
+    // the other keeper may be about to exit: the kernel wakes who waits for a lock, but knows no deadline
     let (sender, held) = sync_channel(1);
     std::thread::spawn(move || {
         let locked = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
-        // nobody receives it any more: then it is closed, and free again
+        // when nobody receives the file any more, it is closed, and so unlocked
         locked.is_ok().then(|| sender.send(file))
     });
     held.recv_timeout(LOCK_TIMEOUT).map_err(|_| {

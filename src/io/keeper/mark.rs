@@ -14,7 +14,7 @@ use std::io::Read;
 /// What is read of one environment. Linux gives arguments and environment a quarter of the stack: 2 MiB, unless set.
 const MAX_ENVIRON_BYTES: u64 = 2 << 20;
 
-/// Everything alive with a mark of `home`'s. `wall`: since when it is said to run, for nobody knows.
+/// Every live process with a mark of `home`'s. `wall`: since when it is said to run, for nobody knows.
 pub fn scan(home: &str, wall: Wall) -> Vec<Marked> {
     let own = std::process::id();
     let others = process::all().into_iter().filter(|p| p.pid != own && !p.zombie);
@@ -26,13 +26,13 @@ fn marked(home: &str, seen: &process::ProcessStat, wall: Wall) -> Option<Marked>
     let file = File::open(format!("/proc/{}/environ", seen.pid)).ok()?;
     file.take(MAX_ENVIRON_BYTES).read_to_end(&mut environ).ok()?;
     let (run, label) = mark::find(home, &environ)?;
-    // whose environment was read is whose number it still is
+    // the pid may have been reused while its environment was read
     let same = process::stat(seen.pid).is_some_and(|now| now.start_ticks == seen.start_ticks);
     let process = Process { pid: seen.pid, start_ticks: seen.start_ticks, since: wall };
     same.then_some(Marked { run, label, process })
 }
 
-/// SIGKILL to `known`, to what carries the run's mark, and to all their kin. Whether there was nothing left.
+/// Sends SIGKILL to `known`, to processes with the run's mark, and to their descendants. Whether there was nothing left.
 pub fn end(home: &str, run: RunId, known: &[Process]) -> bool {
     let marked = scan(home, Wall::NEVER).into_iter().filter(|m| m.run == run).map(|m| m.process);
     let lives =

@@ -136,7 +136,7 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
     }
 }
 
-/// What loses its parents shall come to this process. Where that cannot be had (an emulator), control groups still hold it.
+/// Makes this process the parent of orphaned descendants. Where that cannot be had (an emulator), control groups still hold them.
 pub fn adopt_orphans() {
     if let Err(e) = set_child_subreaper(Some(getpid())) {
         super::log(format_args!(

@@ -23,7 +23,7 @@ struct Session {
 }
 
 impl ExecSessions {
-    /// `mark`: of the run that it is beside. What the client gets: the terminal, or its ends of stdin, stdout and stderr.
+    /// `mark`: of the run that it is beside. Gives what the client gets: the terminal, or its ends of stdin, stdout and stderr.
     pub fn start(
         &mut self,
         client: ClientId,
@@ -57,10 +57,10 @@ impl ExecSessions {
         })
     }
 
-    /// Its end is told when it has come.
+    /// Kills a session; its end is reported once it was reaped.
     pub fn kill(&self, client: ClientId) {
         if let Some(session) = self.0.get(&client) {
-            // not waited for yet, so the number is its own; what it started is found by its session
+            // not waited for yet, so the pid is the session's own; what it started is found by its session id
             process::descendants(session.pid).iter().for_each(|p| process::signal(p.pid, libc::SIGKILL));
         }
     }

@@ -52,7 +52,7 @@ pub enum ExecStatus {
     NotYet,
 }
 
-/// `mark`: what the run's processes are known by. It comes first, so that it is what everybody finds.
+/// `mark`: what the run's processes are known by. It is put first in the environment, so that it is what everybody finds.
 pub fn prepare(spec: &RunSpec, mark: &str) -> Result<PreparedProcess, SpawnError> {
     let user = match spec.user.as_str() {
         "" => None,
@@ -128,7 +128,7 @@ pub fn join_files(group: &Group, spec: &RunSpec) -> Result<Vec<File>, SpawnError
 /// What a child gets as its descriptors 0, 1 and 2; `None` is /dev/null.
 pub struct Stdio {
     fds: [Option<OwnedFd>; 3],
-    /// They are a terminal, which becomes the child's own.
+    /// The descriptors are a terminal, which becomes the child's own.
     terminal: bool,
     /// The child ends when the keeper dies.
     with_keeper: bool,

@@ -21,7 +21,7 @@ pub struct Tasks {
     cgroups: Cgroups,
     /// What tasks get as their limit of open files.
     open_files: libc::rlimit,
-    /// Whose marks tasks carry.
+    /// The name of the keeper's directory, which the marks of tasks carry.
     home: String,
     strays: BTreeMap<RunId, Stray>,
     live: BTreeMap<u32, Task>,
@@ -33,11 +33,11 @@ pub struct Tasks {
 struct Task {
     run: RunId,
     pid: u32,
-    /// With the pid, the process that is meant.
+    /// Start time: with the pid, it names one process for good.
     start_ticks: u64,
-    /// It was reaped, or is known to have ended: the pid may be reused.
+    /// The process was reaped, or is known to have ended: the pid may be reused.
     ended: bool,
-    /// Until it has executed its command.
+    /// The child, until it has executed its command.
     waiting: Option<WaitingChild>,
     /// Watches a process that is not this keeper's child.
     pidfd: Option<OwnedFd>,
@@ -137,7 +137,7 @@ impl Tasks {
         }
     }
 
-    /// To be swept.
+    /// A stray to be swept.
     pub fn add_stray(&mut self, stray: Stray) {
         self.strays.insert(stray.run, stray);
     }
@@ -176,7 +176,7 @@ impl Tasks {
             ExecStatus::Yes => inputs.push(Input::Executed { run }),
             ExecStatus::No(SpawnError { message, retryable }) => {
                 task.ended = true;
-                // It is on its way out; once it has left, its cgroup can go too.
+                // the child is about to exit; once it has left, its cgroup can go too
                 if self.by_pid.remove(&task.pid).is_some() {
                     process::kill_and_wait(task.pid);
                 }
