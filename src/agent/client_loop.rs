@@ -136,7 +136,7 @@ impl ClientLoop {
             Effect::RemoveDir { alloc } => self.channels.dirs.remove(alloc),
             Effect::Answer { token, result } => {
                 if let Some(reply) = self.asking.remove(&token) {
-                    // whoever asked may have left
+                    // the caller may have left
                     let _ = reply.try_send(result);
                 }
             }

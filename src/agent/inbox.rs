@@ -50,7 +50,7 @@ fn first<T>(from: &Receiver<T>, deadline: Option<Mono>) -> Result<Option<T>, Clo
     }
 }
 
-/// Until this thread is woken, or the deadline has come.
+/// Parks this thread until it is woken, or the deadline has come.
 pub fn park(deadline: Option<Mono>) {
     match deadline {
         None => thread::park(),

@@ -72,7 +72,7 @@ pub struct Started {
 impl Started {
     /// Ends the agent, with a sentence if it shall count as a failure.
     pub fn stop(&self, why: Result<(), String>) {
-        // it may be ending already
+        // the agent may be ending already
         let _ = self.stop.try_send(why);
     }
 }
@@ -249,7 +249,7 @@ impl Agent {
         }))
     }
 
-    /// Until a signal, the starter or a brain's end says that it is over.
+    /// Waits until a signal, the starter or a brain's end says that it is over.
     async fn wait(&mut self, asked_to_stop: &Receiver<Result<(), String>>) -> Result<(), AgentFailure> {
         enum Woken {
             Signal(Signal),

@@ -64,7 +64,7 @@ pub struct OpenedStores {
     pub space: DiskSpaceMonitor,
 }
 
-/// Both at the same time: a first start mostly waits for the disk.
+/// Opens both at the same time: a first start mostly waits for the disk.
 pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, AgentFailure> {
     thread::scope(|scope| {
         let server = scope.spawn(|| Opened::open(&dir.server_store(), server_config(config), !config.dev));

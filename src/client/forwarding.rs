@@ -34,7 +34,7 @@ struct ForwardedRequest {
     deadline: Mono,
 }
 
-/// Who asks, and for how long the request has its answer held back.
+/// The user who asks, and for how long the request has its answer held back.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     pub token: u64,

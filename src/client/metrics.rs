@@ -21,7 +21,7 @@ pub struct ClientStatusReport {
     /// Ascending.
     pub allocs: Vec<AllocId>,
     pub allocs_running: usize,
-    /// Whom it asks, in order of preference; with no address where the region has told none.
+    /// The servers that the node asks, in order of preference; without an address where the region has told none.
     pub servers: Vec<ServerAddress>,
     /// What the servers granted last; zero before.
     pub heartbeat_ttl: Span,

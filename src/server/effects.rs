@@ -36,7 +36,7 @@ pub enum Input {
         serving: u64,
         response: Option<ForwardedResponse>,
     },
-    /// There is a connection to a server of which nothing is known.
+    /// A new connection to another server, of which nothing is known yet.
     LinkUp {
         peer: u64,
     },

@@ -1,4 +1,4 @@
-//! Who is alive: one deadline per node (server.md 6.1). Knows nothing of what a node's death means; never writes.
+//! Which nodes are alive: one deadline per node (server.md 6.1). Knows nothing of what a node's death means; never writes.
 
 use model::id::NodeId;
 use model::random::Stream;

@@ -30,7 +30,7 @@ const EXPIRED_PER_TURN: usize = 16;
 /// Watches answered in one turn.
 const WATCHES_PER_TURN: usize = 64;
 
-/// Who is alive, and which nodes wait to hear of their allocations. A new leader rebuilds it from the state.
+/// Which nodes are alive, and which of them wait to hear of their allocations. A new leader rebuilds it from the state.
 pub struct Nodes {
     heartbeats: Heartbeats,
     watches: Watches,

@@ -146,7 +146,7 @@ impl Plans {
         *self.closing.entry(node).or_default() += 1;
     }
 
-    /// That entry was applied: the state tells from now on.
+    /// The entry that closes the node was applied: the state tells from now on.
     pub fn closed(&mut self, node: NodeId) {
         if let Some(entries) = self.closing.get_mut(&node) {
             *entries -= 1;
@@ -174,7 +174,7 @@ impl Plans {
                 return Ok(None);
             }
             if known.as_ref().is_some_and(|known| known.client_terminal()) {
-                // it has ended: what is written to it takes nothing
+                // the allocation has ended: what is written to it takes nothing
                 continue;
             }
             takes_something = true;

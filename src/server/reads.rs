@@ -25,7 +25,7 @@ impl PendingReads {
         }
     }
 
-    /// Those whose index is applied may be served.
+    /// Serves the reads whose index is applied.
     pub fn serve(&mut self, cx: &mut Context<'_>) {
         while let Some(first) = self.confirmed.first_entry()
             && *first.key() <= cx.applied

@@ -21,7 +21,7 @@ const MAX_JOB_ROWS: usize = 64;
 pub enum GcDecision {
     Keep,
     Purge,
-    /// It has too many rows to be purged in one entry: it is stopped, and its rows are collected first.
+    /// A job with too many rows to be purged in one entry: it is stopped, and its rows are collected first.
     StopFirst,
 }
 

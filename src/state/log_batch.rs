@@ -28,7 +28,7 @@ pub struct LogBatch {
     /// The file that holds the state from here on: of an installation, and of a segment's first batch. Before the first of
     /// them, it is 0.
     pub slot: Option<u8>,
-    /// Whose log it is: of a segment's first batch. An id is never without its log.
+    /// The raft id of the log's server, in a segment's first batch: so an id is never without its log.
     pub server_id: Option<u64>,
 }
 

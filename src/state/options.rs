@@ -4,7 +4,7 @@ use wire::feature_level::FEATURE_LEVEL;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whose store it is, if it is a new one: a server's raft id.
+    /// The server's raft id, for a store that is new.
     pub new_server_id: u64,
     /// Which commands can be applied, and which states read.
     pub feature_level: u32,

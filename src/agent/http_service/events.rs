@@ -138,7 +138,7 @@ fn enter(service: &Arc<HttpService>, index: u64) -> Result<Reader, Response> {
     Ok(Reader { service: service.clone(), number, place, woken })
 }
 
-/// Until the reader leaves or falls behind, or the server goes.
+/// Sends until the reader leaves or falls behind, or the server goes.
 async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Bytes>) {
     let mut line = Bytes::from_static(HEARTBEAT);
     loop {
@@ -148,7 +148,7 @@ async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Byt
         line = match reader.next_line(&subscription).await {
             Ok(line) => line,
             Err(sentence) => {
-                // it may have left by now
+                // the reader may have left by now
                 let _ = sender.send(Bytes::from_static(sentence)).await;
                 return;
             }

@@ -30,7 +30,7 @@ pub fn log(
     Ok((if request.plain { "text/plain; charset=utf-8" } else { "application/json" }, chunks))
 }
 
-/// Until the reader leaves.
+/// Sends until the reader leaves.
 async fn pump(subscription: MonitorSubscription, sender: Sender<Bytes>, plain: bool) {
     loop {
         let line = or(async { subscription.lines.recv().await.ok() }, async {

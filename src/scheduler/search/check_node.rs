@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 pub enum NodeCheck {
     Fits(AllocMetric),
     Filtered,
-    /// It may run the group, and has too little of this.
+    /// The node may run the group, and has too little of this.
     Exhausted(String),
 }
 

@@ -269,7 +269,7 @@ impl<'a> SpreadLevels<'a> {
         &mut self.levels[level as usize].ranked[scores - 1]
     }
 
-    /// Its own scores, if the candidate is ranked.
+    /// The candidate's own scores, if it is ranked.
     pub fn scores(&self, slot: u32) -> Option<Scores> {
         let place = self.places[slot as usize];
         place.ranked.then_some(place.scores)
