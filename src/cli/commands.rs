@@ -9,13 +9,13 @@ use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
 pub struct CommandSpec {
     pub name: &'static str,
     pub about: &'static str,
-    /// It asks an agent, and so takes the global flags.
+    /// The command asks an agent, and so takes the global flags.
     pub networked: bool,
-    /// What follows its first argument is another's command line.
+    /// What follows the first argument is another program's command line.
     pub flags_first: bool,
     /// The exit code of what goes wrong.
     pub failure: u8,
-    /// Its flags and arguments.
+    /// The command's flags and arguments.
     pub info: fn() -> CommandInfoWithArgs,
     /// Parses arguments; the first parameter is the program's name, for messages.
     pub parse: fn(&[&str], &[&str]) -> Result<Ready, EarlyExit>,

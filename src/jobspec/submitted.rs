@@ -13,11 +13,11 @@ use std::fmt;
 /// Why a job is not taken. Every sentence names the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefusedJob {
-    /// It is no JSON, or not what is expected at all: the request is at fault.
+    /// The text is no JSON, or not what is expected at all: the request is at fault.
     Malformed(String),
     /// Members of a wrong type or with values that mean nothing.
     Invalid(Vec<String>),
-    /// It uses what is not built yet.
+    /// The job uses what is not built yet.
     NotSupported(Vec<String>),
 }
 

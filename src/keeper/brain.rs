@@ -320,7 +320,7 @@ impl Keeper {
                 *kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
                 self.now.push(Effect::Signal { run, signal });
             }
-            // Its exit is sent once it is swept.
+            // the run's exit is sent once it is swept
             Phase::Sweeping { .. } | Phase::Stray { .. } => {}
             Phase::Ended { .. } | Phase::Failed { .. } => {
                 let event = held.state().map(|state| run::event_of(run, state));
@@ -331,7 +331,7 @@ impl Keeper {
 
     fn forget(&mut self, client: ClientId, run: RunId) {
         match self.runs.get(&run) {
-            // It was forgotten already: nothing to do.
+            // the run was forgotten already: nothing to do
             None => {}
             Some(held) if held.has_ended() => {
                 self.runs.remove(&run);

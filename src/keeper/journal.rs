@@ -24,7 +24,7 @@ pub enum JournalEntry {
     Forgotten { run: RunId },
     /// The run has a process that waits to be let go. It executes nothing before this entry is written.
     Waiting { run: RunId, boot_id: Uuid, label: String, process: Process, logs: Option<RunLogs> },
-    /// It is let go once this entry is written. That it outlives the keeper is enough: nothing of it outlives the boot.
+    /// The process is let go once this entry is written. That the entry outlives the keeper is enough: no process outlives the boot.
     Released { run: RunId },
 }
 

@@ -17,7 +17,7 @@ pub struct Run {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
-    /// Its process is being made. `stop`: a stop that was requested meanwhile, carried out once it runs.
+    /// The process is being made. `stop`: a stop that was requested meanwhile, carried out once it runs.
     Starting {
         logs: Option<RunLogs>,
         stop: Option<(i32, Span)>,
@@ -97,7 +97,7 @@ impl Run {
         matches!(self.phase, Phase::Ended { .. } | Phase::Failed { .. })
     }
 
-    /// It has no running process yet.
+    /// Whether the run has no running process yet.
     pub fn is_starting(&self) -> bool {
         matches!(self.phase, Phase::Starting { .. } | Phase::Waiting { .. } | Phase::Released { .. })
     }

@@ -124,12 +124,12 @@ pub struct Transition {
     pub reschedule: Option<bool>,
     /// Is to be replaced, whatever the policy says.
     pub force_reschedule: Option<bool>,
-    /// Its end does not wait for anybody's `shutdown_delay`.
+    /// The allocation's end does not wait for anybody's `shutdown_delay`.
     pub no_shutdown_delay: Option<bool>,
 }
 
 impl Transition {
-    /// It is to leave its node, now or when there is room elsewhere.
+    /// Whether the allocation is to leave its node, now or when there is room elsewhere.
     pub fn leaves(self) -> bool {
         matches!(self.migrate, Some(Leave::AtOnce | Leave::WhenPlaced))
     }
@@ -171,7 +171,7 @@ impl Allocation {
         self.client.is_terminal()
     }
 
-    /// Its node has said so; it may be between two runs.
+    /// Whether the node has reported the allocation as live; it may be between two runs.
     pub fn is_known_to_live(&self) -> bool {
         matches!(self.client, ClientStatus::Running | ClientStatus::Pending)
     }

@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 pub enum Kinship {
     #[default]
     Alone,
-    /// It launches children: about those up to `launched` it is decided.
+    /// A job that launches children: those up to `launched` are decided.
     Periodic { launched: Wall },
-    /// It was made by another job of its namespace.
+    /// A job that was made by another one of its namespace.
     Child { parent: String },
-    /// It is dispatched. `periodic`: what is dispatched launches children.
+    /// A job to be dispatched. `periodic`: what is dispatched launches children.
     Parameterized { periodic: bool },
-    /// It was dispatched by a job of its namespace, and launches children.
+    /// A job that was dispatched from one of its namespace, and launches children.
     PeriodicChild { parent: String, launched: Wall },
 }
 
@@ -67,7 +67,7 @@ impl Kinship {
         }
     }
 
-    /// It makes others, and runs nothing itself.
+    /// Whether the job makes others, and runs nothing itself.
     pub fn is_parent(&self) -> bool {
         self.is_parameterized() || self.launched().is_some()
     }

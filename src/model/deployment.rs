@@ -27,7 +27,7 @@ impl DeploymentStatus {
         }
     }
 
-    /// It may still change what runs.
+    /// Whether the deployment may still change what runs.
     pub fn is_active(self) -> bool {
         matches!(self, DeploymentStatus::Running | DeploymentStatus::Paused)
     }

@@ -115,7 +115,7 @@ pub fn unfit_for_environment(meta: &BTreeMap<String, String>) -> Option<String> 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
     pub payload: Vec<u8>,
-    /// Whoever comes with it again gets this job. Empty: none.
+    /// A token: a later dispatch with the same one gets this job. Empty: none.
     pub token: String,
     /// The version of its parent that it was made of: create index and number. `None`: it has all by itself.
     pub made_of: Option<(u64, u64)>,

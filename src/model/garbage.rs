@@ -120,20 +120,20 @@ impl Holder {
         }
     }
 
-    /// It has failed, and is not made good: nothing else is to take its place.
+    /// Whether the allocation has failed and was not replaced: nothing else is to take its place.
     fn keeps_a_place(&self, alloc: &Allocation) -> bool {
         let failed = alloc.client == ClientStatus::Failed && alloc.desired == DesiredStatus::Run;
         failed && self.groups.contains(&alloc.group)
     }
 
-    /// It was stopped, and while a roll-out is open its successor may be made from what it was.
+    /// Whether the allocation was stopped, and its successor may be made from what it was while a deployment is open.
     fn owes(&self, alloc: &Allocation) -> bool {
         let open = self.deployment.is_some_and(|(_, status)| status != DeploymentStatus::Successful);
         open && alloc.server_terminal()
     }
 }
 
-/// It runs nowhere any more. `node_known`: somebody may still say something of it.
+/// Whether the allocation runs nowhere any more. `node_known`: its node may still report it.
 pub fn has_ended(alloc: &Allocation, node_known: bool) -> bool {
     alloc.client_terminal() || (alloc.server_terminal() && !node_known)
 }

@@ -42,7 +42,7 @@ words! {
 impl JobType {
     pub const ALL: [JobType; 4] = [JobType::Service, JobType::Batch, JobType::System, JobType::Sysbatch];
 
-    /// It runs on every node that may run it; its count is for each.
+    /// Whether jobs of this type run on every node that may run them; a count is for each node.
     pub fn runs_on_every_node(self) -> bool {
         matches!(self, JobType::System | JobType::Sysbatch)
     }
@@ -138,7 +138,7 @@ impl JobSpec {
         groups
     }
 
-    /// It is there to be dispatched, and runs nothing itself. What was dispatched from it says what it was, too.
+    /// Whether the job is there to be dispatched, and runs nothing itself. A dispatched job has its parent's `parameterized`, too.
     pub fn is_parameterized(&self) -> bool {
         self.parameterized.is_some() && self.dispatch.is_none()
     }
@@ -189,7 +189,7 @@ block! {
         pub networks: Vec<Network> => nullable("network", "Networks").destructive();
         /// By the name that mounts know.
         pub volumes: BTreeMap<String, VolumeAsk> => nullable("volume", "Volumes").destructive();
-        /// Its id and target follow from where it stands.
+        /// A policy's id and target follow from where it stands.
         pub scaling: Option<Scaling> => nullable("scaling", "Scaling").written_by_hand();
         /// How long an allocation may take, from the moment in which its node receives it. Jobs that end alone have it.
         pub max_run_duration: Option<Span> => nullable("max_run_duration", "MaxRunDuration");

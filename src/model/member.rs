@@ -29,7 +29,7 @@ pub struct ServerInfo {
 }
 
 impl ServerInfo {
-    /// It is short enough to be kept.
+    /// Whether all texts are short enough to be kept.
     pub fn is_bounded(&self) -> bool {
         let ServerInfo { name, region, datacenter, http_addr, rpc_addr, version, feature_level: _ } = self;
         [name, region, datacenter, http_addr, rpc_addr, version]
@@ -50,7 +50,7 @@ pub enum Suffrage {
 /// A server of the region, or one that was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerMember {
-    /// Its raft id.
+    /// The server's raft id.
     pub id: u64,
     pub info: ServerInfo,
     pub suffrage: Suffrage,
@@ -62,7 +62,7 @@ pub struct ServerMember {
 /// Where a server of the region is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAddress {
-    /// Its raft id.
+    /// The server's raft id.
     pub id: u64,
     pub rpc_addr: String,
 }
@@ -77,7 +77,7 @@ pub struct ServerList {
 }
 
 impl ServerList {
-    /// It is short enough to be kept.
+    /// Whether the list is short enough to be kept.
     pub fn is_bounded(&self) -> bool {
         self.servers.len() <= MAX_LISTED && self.servers.iter().all(|s| s.rpc_addr.len() <= MAX_TEXT_BYTES)
     }

@@ -49,7 +49,7 @@ pub struct NodeInfo {
     /// What of a task's limits this node cannot enforce, in sentences with the way to enable it.
     pub not_enforced: Vec<String>,
     pub offers: NodeOffers,
-    /// It takes no more at a time. 0: `MAX_ALLOCS`.
+    /// The most allocations that the node takes at a time. 0: `MAX_ALLOCS`.
     pub max_allocs: u16,
 }
 

@@ -4,7 +4,7 @@
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::Serializer;
 
-/// Its bits with the lowest byte, which is mostly 0, first.
+/// Writes the bits with the lowest byte, which is mostly 0, first.
 pub fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(value.to_bits().swap_bytes())
 }

@@ -27,7 +27,7 @@ pub enum MembershipChange {
     AddLearner(u64),
     /// A learner becomes a voter.
     Promote(u64),
-    /// Whoever it is: no member any more, for good. A number is not used again.
+    /// A voter or a learner is no member any more, for good. A number is not used again.
     Remove(u64),
 }
 

@@ -24,7 +24,7 @@ pub const MAX_ENTRIES_PER_MESSAGE: usize = 2 * MAX_ENTRIES_PER_READ;
 pub struct Outbound {
     pub to: u64,
     pub message: Vec<u8>,
-    /// It may hold entries, and be large: it travels apart from all that must not wait behind it.
+    /// Whether the message is an append, which may be large: it travels apart from all that must not wait behind it.
     pub is_append: bool,
 }
 

@@ -138,7 +138,7 @@ impl ReadIndexes {
         !self.answers.is_empty()
     }
 
-    /// Whoever asked waits for the answer to this question.
+    /// These reads wait for the answer to this question.
     pub fn expect(&mut self, number: u64, reads: Vec<u64>) {
         self.questions.insert(number, Question { reads, ticks: 0 });
     }

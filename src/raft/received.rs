@@ -81,7 +81,7 @@ impl From<Unreadable> for Refused {
 pub struct Check<'a> {
     pub raft: &'a Raft<Log>,
     pub members: &'a Members,
-    /// Whoever is at the link's other end.
+    /// The server at the link's other end.
     pub peer: u64,
 }
 
@@ -233,7 +233,7 @@ impl Check<'_> {
     }
 }
 
-/// They follow what the message says is before them, their terms never fall, and each is one that a leader could have written.
+/// Whether the entries follow what the message says is before them, their terms never fall, and each is one that a leader could write.
 fn append_entries(m: &Message, entries: &[Entry]) -> Result<(), Refused> {
     if entries.len() > MAX_ENTRIES_PER_MESSAGE {
         return Err(Refused::Entries("too many in one message"));

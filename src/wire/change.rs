@@ -50,7 +50,7 @@ pub struct AllocChange {
 pub struct DeploymentChange {
     pub id: DeploymentId,
     pub job: JobKey,
-    /// It may still change what runs.
+    /// Whether the deployment may still change what runs.
     pub active: bool,
 }
 

@@ -149,7 +149,7 @@ pub enum SessionOutput {
     Exited {
         code: i32,
     },
-    /// Its end was not observed.
+    /// The end of the process was not observed.
     Failed {
         why: String,
     },

@@ -49,7 +49,7 @@ pub enum ForwardFailure {
     /// Nobody who could answer was reached: nothing was done, and it may be tried again.
     NotDone,
     Refused(Refusal),
-    /// It may have been done, or not.
+    /// The request may have been carried out, or not.
     Unknown,
 }
 

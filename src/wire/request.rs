@@ -222,7 +222,7 @@ pub enum RefusalKind {
     Invalid,
     /// What it names does not exist.
     NotFound,
-    /// It was right for another state than the present one.
+    /// The request was right for another state than the present one.
     Conflict,
     /// Validation, which Nomad answers with status 500.
     Validation,

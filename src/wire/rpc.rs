@@ -163,8 +163,8 @@ pub struct Assignment {
     pub job_parent: String,
     /// What it was dispatched with, if one of its tasks wants that.
     pub payload: Vec<u8>,
-    /// It begins when these have ended, too.
+    /// Preempted allocations, which have to end before this one begins.
     pub preempted: Vec<AllocId>,
-    /// Its end does not wait for anybody's `shutdown_delay`.
+    /// The allocation's end does not wait for anybody's `shutdown_delay`.
     pub no_shutdown_delay: bool,
 }

@@ -101,7 +101,7 @@ impl Subscription {
         (&self.topics, &self.namespace) == (&other.topics, &other.namespace)
     }
 
-    /// It is older than what this reader asked for. A server that has just started, or lags, comes to such entries after the reader.
+    /// Whether the entry is older than what this reader asked for. A server that has just started, or lags, comes to such entries later.
     pub fn begins_after(&self, events: &Events) -> bool {
         events.index < self.index
     }

@@ -83,7 +83,7 @@ pub enum RouteKind {
 }
 
 impl RouteKind {
-    /// It has a length: only then it is forwarded, and told to HEAD.
+    /// Whether the answer has a length: only such a route is forwarded, and answers HEAD.
     pub fn is_whole(self) -> bool {
         match self {
             RouteKind::List | RouteKind::Single => true,

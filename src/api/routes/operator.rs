@@ -42,7 +42,7 @@ fn named_server(call: &Call<'_>) -> Result<Option<u64>, Response> {
     }
 }
 
-/// Whoever asks again, because an answer was lost, is told the same of a server that is removed already.
+/// Removes a server. A user who asks again, because an answer was lost, is told the same of one that is removed already.
 pub fn remove_server(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let named = match removed_server(call)? {
         Some(id) => Some(id),

@@ -110,7 +110,7 @@ impl<'a> RaftShape<'a> {
 pub struct TransferShape<'a> {
     from: ServerAddress<'a>,
     to: ServerAddress<'a>,
-    /// It led already.
+    /// The target led already.
     noop: bool,
     err: Option<&'static str>,
 }

@@ -89,7 +89,7 @@ fn page(eval: &Eval, allocs: &[Alloc], now: i64, verbose: bool) -> ScreenText {
     page
 }
 
-/// It has reached its desired status, or never will.
+/// Whether the allocation has reached its desired status, or never will.
 pub fn is_settled(alloc: &Alloc) -> bool {
     match alloc.desired_status.as_str() {
         "run" => alloc.client_status != "pending",

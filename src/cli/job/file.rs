@@ -12,7 +12,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// How a job file is to be read.
 #[derive(Clone, Debug, Default)]
 pub struct JobFileOptions {
-    /// It is the API's JSON, not HCL.
+    /// The file is the API's JSON, not HCL.
     pub json: bool,
     /// `name=value` each.
     pub vars: Vec<String>,

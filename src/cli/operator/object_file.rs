@@ -43,7 +43,7 @@ static SCHEDULER: &[Key] = &[
 /// What a file speaks of.
 #[derive(Clone, Copy)]
 pub enum ObjectKind {
-    /// Its keys stand alone.
+    /// The keys of a namespace stand alone.
     Namespace,
     /// `node_pool "name" { .. }`
     NodePool,

@@ -49,7 +49,7 @@ pub enum Shape {
 /// What it means for what runs that a field is another one: the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeEffect {
-    /// It has no effect, and is no difference.
+    /// The change has no effect, and is no difference.
     Nothing,
     /// Allocations take it over as they run.
     InPlace,
@@ -94,7 +94,7 @@ pub struct Member {
     pub told_name: &'static str,
     /// A zero is no difference from nothing.
     pub zero_is_untold: bool,
-    /// It is not kept, and always its type's zero.
+    /// The field is not kept, and always its type's zero.
     pub always_zero: bool,
     /// The order of its blocks means nothing.
     pub unordered: bool,

@@ -4,7 +4,7 @@ use super::names;
 use crate::job::{JobType, TaskGroup, UpdatePolicy};
 use crate::preference::{Affinity, Spread};
 
-/// They go to every node, so they prefer none.
+/// System jobs go to every node, so they prefer none.
 pub fn preferences(job_type: JobType, affinities: &[Affinity], spreads: &[Spread], errors: &mut Vec<String>) {
     if job_type != JobType::System {
         return;
@@ -26,7 +26,7 @@ pub fn count(job_type: JobType, g: &TaskGroup, errors: &mut Vec<String>) {
     }
 }
 
-/// Their canaries are a share of the nodes.
+/// A system job's canaries are a share of its nodes.
 pub fn update(u: &UpdatePolicy, errors: &mut Vec<String>) {
     if u.canary > 100 {
         errors.push(format!(

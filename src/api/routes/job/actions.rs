@@ -47,7 +47,7 @@ fn given<'a>(call: &'a Call<'_>, name: &str) -> Option<&'a str> {
     call.query.text(name).filter(|text| !text.is_empty())
 }
 
-/// It is one of the job, and of the group if one is named.
+/// Refuses an allocation that is not one of the job, or of the group if one is named.
 fn belongs(call: &Call<'_>, job: &str, alloc: &Allocation) -> Result<(), Response> {
     if alloc.job.id != job || call.namespaces().is_some_and(|namespace| alloc.job.namespace != namespace) {
         let (id, JobKey { namespace, id: own }) = (alloc.id, &alloc.job);
