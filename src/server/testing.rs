@@ -45,12 +45,12 @@ impl Server {
 }
 
 impl Alone {
-    /// It leads.
+    /// A server that leads.
     pub fn new(scheduler: SchedulerSettings) -> Alone {
         Alone::with(|config| config.scheduler = scheduler)
     }
 
-    /// It leads, and is configured so.
+    /// A server that leads with this configuration.
     pub fn with(change: impl FnOnce(&mut Config)) -> Alone {
         let (store, recovered) =
             Store::open(in_memory(), Options { feature_level: 3, ..Options::default() }).unwrap();
@@ -149,7 +149,7 @@ impl Alone {
         self.turns(3);
     }
 
-    /// It goes into the log, and is applied in the next turn.
+    /// Puts the command into the log; it is applied in the next turn.
     pub fn append(&mut self, command: &Command) {
         let proposal = Proposal { command: command.clone(), then: OnApply::Nothing };
         self.server.propose(proposal, self.now);

@@ -378,7 +378,7 @@ fn is_on_every_node(view: &View, job: &Job) -> Result<(), String> {
     }
 }
 
-/// It has fewer cores or healthy devices than the group asks for, whoever holds them.
+/// Whether the node has fewer cores or healthy devices than the group asks for, whoever holds them.
 fn lacks(node: &NodeInfo, group: &TaskGroup) -> bool {
     let cores: i64 = group.tasks.iter().map(|t| t.resources.cores).sum();
     let devices: i64 = group.tasks.iter().flat_map(|t| &t.resources.devices).map(|d| d.count).sum();

@@ -58,7 +58,7 @@ fn any_server_answers_users_and_nodes() {
     }
 }
 
-/// Whoever leads dies, in the middle of what it was asked.
+/// The server that leads dies, in the middle of what it was asked.
 #[test]
 fn leaders_die_and_every_answer_stays_true() {
     for seed in 1..=4 {

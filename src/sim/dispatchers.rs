@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 const FORM_JOB: &str = "form";
-/// Their questions have numbers apart from those of others.
+/// Dispatchers' questions have numbers apart from those of others.
 const FIRST_QUESTION: u64 = 1 << 41;
 
 /// What a token came to, as the newest answer has it.

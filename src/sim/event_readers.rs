@@ -129,7 +129,7 @@ impl Region {
             .map(|(index, _)| *index)
     }
 
-    /// Whoever told of that entry told that the job changed.
+    /// Whether the events told of that entry say that the job changed; true if they are not remembered.
     fn told_of_job(&self, job: &JobKey, index: u64) -> bool {
         let is_it = |o: &Object| matches!(o, Object::Job { job: told, .. } if told.spec.key() == *job);
         let tells = |events: &Events| events.objects.iter().any(is_it);

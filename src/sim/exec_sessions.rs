@@ -36,7 +36,7 @@ pub struct Session {
     run: RunId,
     alloc: AllocId,
     phase: Phase,
-    /// Whoever asked for it is gone, and is told nothing any more.
+    /// The caller is gone, and is told nothing any more.
     is_left: bool,
 }
 
@@ -58,7 +58,7 @@ impl Session {
 #[derive(Clone, Copy, Debug)]
 pub enum SessionEvent {
     Ends(ProcessEnd),
-    /// Its caller goes; `is_late`: because the session has not begun.
+    /// The caller goes; `is_late`: because the session has not begun.
     Left {
         is_late: bool,
     },

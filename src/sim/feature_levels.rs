@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Its build knows too little. It is not started again.
+    /// The server's build knows too little. It is not started again.
     pub fn server_is_too_old(&mut self, at: ServerAt, fault: &Fault) -> Result<(), String> {
         self.note(|_| format!("{at}  is too old: {fault}"));
         let host = &mut self.regions[at];

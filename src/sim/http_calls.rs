@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use wire::http::{ForwardFailure, ForwardedResponse, Request};
 use wire::request::{Refusal, WriteReply};
 
-/// Their numbers are apart from those of others' questions.
+/// HTTP calls have numbers apart from those of others' questions.
 const FIRST_CALL: u64 = 1 << 42;
 
 /// How often a waiting query looks whether anything has moved.

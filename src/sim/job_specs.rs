@@ -57,7 +57,7 @@ pub fn system_job(key: &JobKey) -> JobSpec {
     spec
 }
 
-/// It runs for a while, and ends well.
+/// A job to be dispatched that runs for a while, and ends well.
 pub fn dispatched_job(key: &JobKey, milliseconds: u64) -> JobSpec {
     let mut spec = batch_job(key, 1);
     if let Some(task) = spec.groups.first_mut().and_then(|g| g.tasks.first_mut()) {

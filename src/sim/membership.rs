@@ -167,7 +167,7 @@ fn leadership_is_handed_on_and_a_leader_is_removed() {
     }
 }
 
-/// It is told so when it speaks, and does not come back under its id.
+/// A removed server is told so when it speaks, and does not come back under its id.
 #[test]
 fn a_removed_server_is_told_and_stays_out() {
     for seed in 1..=3 {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use wire::command::NodeUpdateRequest;
 use wire::request::{Refusal, WriteReply, WriteRequest};
 
-/// Their questions have numbers apart from those of the jobs' users.
+/// Operators' questions have numbers apart from those of the jobs' users.
 const FIRST_TOKEN: u64 = 1 << 40;
 
 pub struct Operators {

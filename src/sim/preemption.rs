@@ -22,7 +22,7 @@ pub fn settings(seed: u64) -> SchedulerSettings {
 }
 
 impl World {
-    /// Whoever makes way does so for one that is there and more urgent, and its job is looked at again. `changes`: of the turn.
+    /// An evicted allocation makes way for one that is there and more urgent, and its job is looked at again. `changes`: of the turn.
     pub fn check_preempted(
         &mut self,
         region: usize,

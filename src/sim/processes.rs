@@ -24,7 +24,7 @@ const TICK_NANOS: u64 = 10_000_000;
 pub struct Process {
     pub run: RunId,
     pub label: String,
-    /// It has become its command.
+    /// The process has become its command.
     pub running: bool,
     /// The life of the keeper whose child it is: only that one sees its exit status.
     parent: u64,
@@ -48,7 +48,7 @@ impl Process {
 /// Why a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
-    /// Its program is over.
+    /// The program is over.
     Exit(i32),
     Signal(i32),
 }

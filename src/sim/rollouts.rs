@@ -220,7 +220,7 @@ fn no_name_lives_twice(view: &View, tracked: &TrackedState) -> Result<(), String
     Ok(())
 }
 
-/// Its node is away, or back and not ready yet: which of two stays is decided once it is.
+/// Whether the allocation's node is away, or back and not ready yet: which of two stays is decided once it is.
 fn is_out_of_touch(view: &View, alloc: &Allocation) -> Result<bool, String> {
     let was_unknown = alloc.states.last().is_some_and(|s| s.status == ClientStatus::Unknown);
     let node = view.node(alloc.node_id).map_err(|e| e.to_string())?;

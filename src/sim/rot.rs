@@ -21,7 +21,7 @@ pub struct Rot {
     pub machine: Machine,
     pub place: RotPlace,
     pub bits: u64,
-    /// Its process is killed first, and meets the damage when it starts again.
+    /// The process is killed first, and meets the damage when it starts again.
     pub while_down: bool,
 }
 
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// It refuses again and again, until somebody has mended its disk.
+    /// The server refuses again and again, until somebody has mended its disk.
     pub fn server_refuses(&mut self, at: ServerAt, fault: &fault::Fault) -> Result<(), String> {
         self.note(|_| format!("{at}  refuses its state: {fault}"));
         if !self.regions[at].disk.is_rotten() {

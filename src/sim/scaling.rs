@@ -128,7 +128,7 @@ impl World {
         Ok(())
     }
 
-    /// It was just acknowledged with that index, and nobody else has a word on this job under way.
+    /// The scaling was just acknowledged with that index, and nobody else has a word on this job under way.
     fn check_scaled(&mut self, key: &JobKey, count: i64, token: u64, index: u64) -> Result<(), String> {
         let found = self.read(User::Scaler, |view| {
             Ok((view.index() >= index, view.job(key)?, view.scaling_events(key, "group")?))

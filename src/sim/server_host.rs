@@ -45,7 +45,7 @@ pub struct ServerHost {
     disks: u64,
     pub disk: SimDisk,
     pub options: Options,
-    /// Its build knows too little: what it said, and that it is not started again.
+    /// The server's build knows too little: what it said, and that it is not started again.
     pub too_old: Option<String>,
     /// Each life begins with another configuration, and now and then with a newer build.
     pub varies: bool,
@@ -134,7 +134,7 @@ impl ServerHost {
         self.brain.is_some()
     }
 
-    /// It says that it does.
+    /// Whether the server says that it leads.
     pub fn leads(&self) -> bool {
         self.brain.as_ref().is_some_and(|s| s.status().ready)
     }
@@ -390,7 +390,7 @@ impl World {
         inputs
     }
 
-    /// Its storage has failed, or its machine: the process ends, and comes back.
+    /// The server's storage has failed, or its machine: the process ends, and comes back.
     fn server_fails(&mut self, at: ServerAt, fault: Option<Fault>) -> Result<(), String> {
         if let Some(fault) = fault {
             if let Fault::Newer(_) = fault {

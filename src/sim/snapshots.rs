@@ -71,7 +71,7 @@ fn come_back(world: &mut World, at: ServerAt) {
     world.start_server(at).unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// It is where the others are.
+/// Waits until the server is where the others are.
 fn catches_up(world: &mut World, at: ServerAt) {
     until(world, "it has caught up", CAUGHT_UP, |world| {
         let newest = world.regions[HOME_REGION].newest_server().map_or(0, |s| s.applied_index());
@@ -112,7 +112,7 @@ fn a_follower_that_the_log_does_not_reach_gets_the_state() {
     }
 }
 
-/// It was away for moments: the log is kept for it.
+/// The follower was away for moments: the log is kept for it.
 #[test]
 fn a_follower_that_was_away_for_moments_needs_no_snapshot() {
     for seed in 1..=3 {

@@ -55,13 +55,13 @@ impl<'a> AllocTasks<'a> {
         self.lives(task) || self.ends_of(task).next().is_some()
     }
 
-    /// Its newest process has succeeded, before its keeper's eyes.
+    /// Whether the task's newest process has succeeded, before its keeper's eyes.
     fn has_succeeded(&self, task: &str) -> bool {
         let newest = self.ends_of(task).max_by_key(|(_, end)| end.at);
         newest.is_some_and(|(_, end)| end.seen && end.exit.successful())
     }
 
-    /// It has succeeded so long ago, and its agent was told so in this boot of the machine, by a journal that had not rotted.
+    /// Whether the task has succeeded so long ago, and its agent was told so in this boot, by a journal that had not rotted.
     fn is_known_to_have_succeeded(&self, task: &str, before: Mono) -> bool {
         let told = Some(ExitStatus::Code(0));
         self.ends_of(task).any(|(run, end)| {
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// Its leader has ended, or a task that was to go on or has not ended well; or it is a sidecar, and nothing lives that it is beside.
+    /// Whether the leader has ended, or a task that was to go on or has not ended well; or a sidecar has nothing left that lives beside it.
     fn siblings_have_ended(&self, n: NodeAt, alloc: AllocId, process: &Process) -> bool {
         let places = self.regions[n].places.get(&alloc).map_or(&[][..], Vec::as_slice);
         let tasks = AllocTasks::new(&self.regions[n], alloc);

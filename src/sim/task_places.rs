@@ -15,7 +15,7 @@ pub struct TaskPlace {
     pub task: String,
     /// `None`: a main task.
     pub hook: Option<Hook>,
-    /// It goes on beside the main tasks.
+    /// The task goes on beside the main tasks.
     pub sidecar: bool,
     pub leader: bool,
     /// What ends well is not started again.
@@ -65,7 +65,7 @@ impl TaskPlace {
         self.hook == Some(Hook::Poststop)
     }
 
-    /// It has to have ended well before the main tasks start.
+    /// Whether the task has to end well before the main tasks start.
     pub fn is_prestart(&self) -> bool {
         self.hook == Some(Hook::Prestart) && !self.sidecar
     }

@@ -1,4 +1,4 @@
-//! Whom each user asks: a server drawn by the seed, and the next one when it is down or an answer did not come; or the agent of a
+//! The server that each user asks: one drawn by the seed, and the next one when it is down or an answer did not come; or the agent of a
 //! node, while that is up.
 //!
 //! Refuses to know what users want.

@@ -135,7 +135,7 @@ fn network(draws: &mut Stream) -> Option<Network> {
     Some(Network { reserved, dynamic, ..Network::default() })
 }
 
-/// It sits a while out, its nodes give it up by themselves, or neither.
+/// A group that sits a disconnection out for a while, that its nodes give up by themselves, or neither.
 fn disconnect(draws: &mut Stream) -> Option<DisconnectPolicy> {
     let span = Span::seconds(30 + draws.below(240) as i64);
     let reconciles = [Reconcile::BestScore, Reconcile::KeepOriginal, Reconcile::KeepReplacement];

@@ -117,7 +117,7 @@ pub enum Event {
     Dispatch,
     Scale,
     ChangeANode,
-    /// It never comes back.
+    /// The machine's disk is lost, and it never comes back.
     DiskLost(Machine),
     /// An operator wants it to be gone.
     RemoveServer {

@@ -80,8 +80,8 @@ impl NodeTraits {
         vec![DeviceGroup { vendor, kind: DEVICE.into(), name, attributes: BTreeMap::new(), instances }]
     }
 
-    /// It is moved, called something else, gets more room, or a device breaks or is mended; never less room, which would have to put
-    /// something out.
+    /// Moves the node, renames it, gives it more room, or breaks or mends a device; never less room, which would have to put something
+    /// out.
     fn change(&mut self, draws: &mut Stream) {
         let devices = self.devices_healthy.len() as u64;
         match draws.below(if devices > 0 { 4 } else { 3 }) {
