@@ -67,6 +67,27 @@ const CASES: &[(&str, Check, &str, &str, usize)] = &[
         "fn a() {}\nfn take_office() {}\n// enlist",
         2,
     ),
+    (
+        "bare pronoun",
+        checks::bare_pronouns,
+        "src/model/a.rs",
+        "//! Their state.\n\n/// It leads.\nfn f() {}\n    /// Whoever asks.\n    fn g() {}",
+        3,
+    ),
+    (
+        "pronoun with its noun",
+        checks::bare_pronouns,
+        "src/model/a.rs",
+        "/// The leader.\n/// It leads. Its term.\n// It is no doc.\nfn it() {}\n/// Item.\nfn g() {}",
+        0,
+    ),
+    (
+        "pronoun in its tests",
+        checks::bare_pronouns,
+        "src/model/a.rs",
+        "#[cfg(test)]\nmod tests {\n/// It leads.\nfn f() {}\n}",
+        0,
+    ),
     ("of within", checks::bare_of, "src/model/a.rs", "/// The name\n/// Of a job. Often.\nfn f() {}", 0),
     (
         "long name",

@@ -125,6 +125,28 @@ pub fn bare_of(source: &Source) -> Vec<String> {
     found.map(|at| format!("{}:{}: opens with a bare \"Of\": say what it is", source.path, at + 1)).collect()
 }
 
+/// Words that stand for a noun elsewhere, which a reader of the comment alone has not seen.
+const PRONOUNS: &[&str] = &["It", "They", "Its", "Their", "Whom", "Whoever"];
+
+/// A doc comment names what it speaks of: editors show it without the code around it.
+pub fn bare_pronouns(source: &Source) -> Vec<String> {
+    if source.path.starts_with(FOREIGN) {
+        return Vec::new();
+    }
+    let shipped = source.tests_begin().saturating_sub(1);
+    let lines: Vec<&str> = source.comments.lines().take(shipped).map(str::trim_start).collect();
+    let opening = |at: usize| {
+        let doc = lines[at].strip_prefix("///").or_else(|| lines[at].strip_prefix("//!"))?;
+        let word = doc.trim_start().split(|c| !is_word(c)).next()?;
+        let begins = at == 0 || !lines[at - 1].starts_with("//");
+        (begins && PRONOUNS.contains(&word)).then_some((at + 1, word))
+    };
+    let found = (0..lines.len()).filter_map(opening);
+    found
+        .map(|(line, word)| format!("{}:{line}: opens with \"{word}\": name what it is", source.path))
+        .collect()
+}
+
 /// Names that nobody in this field would search for, and what they are called now. Whole words, in code and in comments.
 const PRIVATE_WORDS: &[(&str, &str)] = &[
     ("take_office", "become_leader"),

@@ -115,6 +115,7 @@ fn no_mark_of_unfinished_or_fragile_work() {
 #[test]
 fn comments_and_names_are_plain() {
     assert_tidy(checks::bare_of);
+    assert_tidy(checks::bare_pronouns);
     assert_tidy(checks::private_words);
     assert_tidy(checks::long_names);
 }
