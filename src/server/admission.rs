@@ -309,7 +309,7 @@ pub fn check_namespace_and_pool(spec: &JobSpec, view: &View) -> Result<Option<Re
     Ok(None)
 }
 
-/// What has failed and was not replaced, of groups whose failures are replaced at all.
+/// Allocations that have failed and were not replaced, of groups whose failures are replaced at all.
 fn to_be_replaced(spec: &JobSpec, allocs: &[Allocation]) -> Vec<(AllocId, Transition)> {
     let force = Transition { force_reschedule: Some(true), ..Transition::default() };
     let is_meant = |a: &&Allocation| {

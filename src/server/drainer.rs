@@ -222,7 +222,7 @@ impl Drainer {
         Ok(Some(DrainProgress { node, drain, leaving, at_once, complete }))
     }
 
-    /// As many of each of its groups as may be taken away now; the others wait for those that are away.
+    /// Asks as many of each of the job's groups to leave as may be away now; the others wait for those that are.
     fn next_of_job(
         &mut self,
         key: &JobKey,
@@ -275,7 +275,7 @@ fn evaluate_drained(
     Ok(())
 }
 
-/// What has not ended on a draining node.
+/// The allocations on a draining node that have not ended.
 struct NodeAllocs<'v> {
     view: &'v View,
     node: NodeId,

@@ -63,7 +63,7 @@ pub enum Input {
     Space {
         free: bool,
     },
-    /// What another server of the region says of a snapshot.
+    /// A message of another server about a snapshot.
     Snapshot {
         from: u64,
         message: SnapshotMessage,

@@ -20,7 +20,7 @@ pub struct EstablishLeadership {
     scan: RangeScan,
 }
 
-/// What is read.
+/// The part of the state that is being read.
 #[derive(Clone, Copy)]
 enum Stage {
     OpenEvals,

@@ -22,7 +22,7 @@ use wire::server_rpc::{ServerReply, ServerRequest};
 const MAX_FORWARDED: usize = 1024;
 /// Requests of other servers that this one is carrying out, and as many of nodes.
 const MAX_SERVED: usize = 1024;
-/// What their bodies may hold together, in the same way.
+/// Bytes of their bodies together, and as many of nodes'.
 const MAX_SERVED_BYTES: usize = 64 << 20;
 /// How long an answer is waited for: as long as a caller of the API waits for its write.
 const FORWARD_TIMEOUT: Span = Span::seconds(30);

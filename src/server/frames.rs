@@ -96,7 +96,7 @@ impl Server {
         }
     }
 
-    /// What another server says of a snapshot.
+    /// Takes a message of another server about a snapshot.
     pub(super) fn snapshot(&mut self, from: u64, message: SnapshotMessage, now: Mono) -> Result<(), Fault> {
         if let SnapshotMessage::Offer(offer) = &message
             && (offer.region_id != self.region() || self.joining.is_removed)

@@ -16,9 +16,9 @@ use state::view::View;
 use std::collections::BTreeMap;
 use wire::command::{CollectGarbageCommand, Command};
 
-/// What one step looks at.
+/// Objects that one step looks at.
 const SCAN_LIMIT: usize = 256;
-/// What one entry takes away: some milliseconds' work for the thread that applies it.
+/// Objects that one entry removes: some milliseconds' work for the thread that applies it.
 const ENTRY_LIMIT: usize = 48;
 /// Jobs and dead nodes are checked by what is theirs, which is much more to look at.
 const CHECK_LIMIT: usize = 8;

@@ -26,7 +26,7 @@ pub enum Lane {
 /// In the order in which a turn takes them.
 const LANES: [Lane; 4] = [Lane::Raft, Lane::Own, Lane::Links, Lane::Users];
 
-/// What one lane holds, and what a turn takes of it; but for one that is larger alone.
+/// How many messages and bytes wait in a lane, and a turn takes of it. A message that is larger by itself is taken alone.
 struct Bounds {
     waiting: usize,
     waiting_bytes: usize,
@@ -53,7 +53,7 @@ impl Lane {
     }
 }
 
-/// What can wait in an inbox.
+/// A message that can wait in an inbox.
 pub trait Mail {
     fn lane(&self) -> Lane;
     /// Bytes of the message, where nothing else bounds them.

@@ -68,7 +68,7 @@ impl Leader {
         self.nodes.step_down(cx);
     }
 
-    /// What is due before anything comes in.
+    /// Does what is due before any input is handled.
     pub fn expire(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.evals.expire(cx.now);
         if cx.outbox.is_held_up() {
@@ -79,7 +79,7 @@ impl Leader {
         Ok(())
     }
 
-    /// What each part wants to be written, after all that came in.
+    /// Lets each part propose what it wants to be written, after all inputs.
     pub fn advance(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.evals.end_needless(cx);
         self.drainer.advance(cx)?;
@@ -87,7 +87,7 @@ impl Leader {
         self.collector.collect(cx)
     }
 
-    /// What leaves for nodes and workers, after all that was applied.
+    /// Answers watches and hands evaluations to workers, after all that was applied.
     pub fn hand_out(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.nodes.answer_watches(cx)?;
         self.evals.dispatch(&mut self.remote_workers, &self.plans, cx);
@@ -187,7 +187,7 @@ impl Leader {
         }
     }
 
-    /// What an entry changed, whoever proposed it.
+    /// Gives the changes of an applied entry to the parts, whoever proposed it.
     pub fn apply_changes(
         &mut self,
         changes: &[Change],

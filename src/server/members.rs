@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct MemberList {
     /// `None`: this server's state is of no region yet.
     pub founding: Option<Founding>,
-    /// What all servers know: no command of a higher level is proposed.
+    /// The region's feature level: no command of a higher one is proposed.
     pub feature_level: u32,
     by_id: BTreeMap<u64, ServerMember>,
     /// The servers that belong to the region now, for readers.
@@ -33,7 +33,7 @@ impl MemberList {
         self.founding.as_ref().map(|founding| founding.region_id)
     }
 
-    /// What the builds of all servers know, which may be more than the region's level.
+    /// The highest level that the builds of all servers know, which may be above the region's.
     pub fn common_level(&self) -> u32 {
         let known = self.present.iter().map(|member| member.info.feature_level);
         known.min().unwrap_or(self.feature_level)

@@ -16,7 +16,7 @@ use wire::metrics::{MetricsSnapshot, Sample, Series};
 use wire::request::WriteRequest;
 use wire::rpc::NodeRequest;
 
-/// What is published is as old as this at most: to collect it costs as much as a small turn.
+/// How old published metrics may be: to collect them costs as much as a small turn.
 const PUBLISH_EVERY: Span = Span::seconds(1);
 
 /// Counters and durations; gauges are read off the brain when they are published.

@@ -289,14 +289,14 @@ impl Server {
         self.replica.raft().leader().filter(|&id| id != self.id() && !self.joining.is_removed)
     }
 
-    /// What is proposed goes into the log, and with it what was deferred.
+    /// Appends proposals to the log, and the deferred ones if it is time for them.
     fn flush(&mut self, now: Mono) {
         for proposal in self.outbox.flush(now, self.replica.has_work()) {
             self.propose(proposal, now);
         }
     }
 
-    /// What followed from what was applied goes into the log at once: the next turn writes it, and what was deferred.
+    /// Appends what followed from applied entries at once: the next turn writes it, and the deferred proposals with it.
     fn propose_all(&mut self, now: Mono) {
         for proposal in self.outbox.take_proposals() {
             self.propose(proposal, now);

@@ -28,7 +28,7 @@ pub struct Outbox {
     reservations: Vec<ReservationChange>,
     proposals: Vec<Proposal>,
     deferred: Vec<Proposal>,
-    /// What raft did not take for the moment; it comes before all others.
+    /// Proposals that raft did not take for the moment; they come before all others.
     returned: Vec<Proposal>,
     /// When the oldest deferred proposal has waited long enough.
     due: Option<Mono>,
@@ -75,8 +75,8 @@ impl Outbox {
         self.due = None;
     }
 
-    /// What is to be appended to the log now. What is deferred goes along when something is written anyhow, or alone when it
-    /// has waited long enough.
+    /// The proposals to be appended now. Deferred ones go along when something is written anyhow, or alone when they have waited long
+    /// enough.
     pub fn flush(&mut self, now: Mono, is_written_anyhow: bool) -> Vec<Proposal> {
         let mut out = self.take_proposals();
         if self.due.is_some_and(|due| due <= now || is_written_anyhow || !out.is_empty()) {

@@ -12,7 +12,7 @@ use wire::rpc::Peer;
 use wire::server_rpc::ServerRequest;
 
 const TELL_EVERY: Span = Span::seconds(30);
-/// What was told longer ago says nothing.
+/// Older readings of a clock do not count.
 const FORGET_AFTER: Span = Span::minutes(2);
 /// Clocks that differ by less show the same: a message may take seconds.
 const TOLERANCE: Span = Span::minutes(1);
@@ -25,7 +25,7 @@ pub struct PeerClocks {
     told: Option<(u64, u64, Mono)>,
 }
 
-/// What the clocks of voters say of this server's.
+/// How this server's clock compares with those of the voters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockVerdict {
     /// No majority of voters shows one time.

@@ -112,7 +112,7 @@ pub fn with_evals(done: WriteReply, evals: Vec<EvalId>, modify_index: Option<u64
     WriteReply::Evals { evals, modify_index: modify_index.unwrap_or(index), index }
 }
 
-/// What an applied entry means to those who wait.
+/// The callers that an applied entry decides about.
 #[derive(Debug, Default)]
 pub struct Completed {
     /// What waited for this very entry.

@@ -94,7 +94,7 @@ impl PeriodicDispatcher {
         Ok(())
     }
 
-    /// What is due is launched, unless the time is not known, or there is no room to write it down.
+    /// Launches what is due, unless the time is not known, or there is no room to write it down.
     pub fn launch_due(&mut self, cx: &mut Context<'_>) {
         if !cx.space_free || !cx.clock.is_set() {
             return;

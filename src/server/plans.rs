@@ -121,7 +121,7 @@ impl Plans {
         self.in_flight.plans.len()
     }
 
-    /// What each takes of nodes, for workers whose state does not show it before `visible_at`. Advice: of many nodes, the first.
+    /// What each plan in flight takes of nodes, for workers whose state does not show it before `visible_at`. Advice: the first nodes only.
     pub fn in_flight_plans(&self, visible_at: u64) -> Vec<InFlightPlan> {
         let mut room = MAX_NODES_REPORTED;
         let on_node = |(node, taken): &(NodeId, Taken)| {

@@ -15,7 +15,7 @@ pub struct PendingReads {
 }
 
 impl PendingReads {
-    /// What raft has found out.
+    /// Takes raft's answers.
     pub fn take(&mut self, answers: Vec<ReadAnswer>, cx: &mut Context<'_>) {
         for ReadAnswer { context: token, index } in answers {
             match index {

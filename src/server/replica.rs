@@ -236,7 +236,7 @@ impl Replica {
         self.raft.read_index(token)
     }
 
-    /// What another server says of a snapshot.
+    /// Takes a message of another server about a snapshot.
     pub fn receive_snapshot(
         &mut self,
         from: u64,
@@ -248,7 +248,7 @@ impl Replica {
         self.snapshots.receive(from, message, &mut parts, space_free)
     }
 
-    /// What is to be sent to other servers of snapshots.
+    /// Messages about snapshots that are to be sent to other servers.
     pub fn take_snapshot_messages(&mut self) -> Vec<(u64, SnapshotMessage)> {
         self.snapshots.take_messages()
     }

@@ -98,7 +98,7 @@ impl Leader {
     }
 }
 
-/// What an entry holds of a plan: the rest of the entry, and of the message that carries it, has room beside it.
+/// The most bytes of a plan in an entry: the rest of the entry, and of the message that carries it, has room beside it.
 const MAX_PLAN_BYTES: usize = raft::MAX_ENTRY_BYTES / 2;
 
 /// Leaves the parts that fit into one entry; whether there were more. A plan that is wanted whole, or not at all, stays whole.
@@ -138,7 +138,7 @@ pub fn fitting(parts: Vec<NodePlan>, verified: Vec<Option<Taken>>) -> Fitting {
     fitting.unzip()
 }
 
-/// What new allocations take the place of.
+/// The allocations that new ones replace.
 fn replaced<'a>(parts: impl IntoIterator<Item = &'a NodePlan>) -> BTreeSet<AllocId> {
     let new = parts.into_iter().flat_map(|part| &part.places).filter(|alloc| alloc.create_index == 0);
     new.filter_map(|alloc| alloc.previous).collect()

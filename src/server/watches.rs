@@ -13,7 +13,7 @@ pub struct Watches {
     open: BTreeMap<NodeId, Watch>,
     /// The index of the last change for each node, since `known_from`.
     changed: BTreeMap<NodeId, u64>,
-    /// What happened before is not known: a watch from before is answered at once.
+    /// Changes before this index are not known: a watch from before is answered at once.
     known_from: u64,
     /// The generation, and the index of the list of servers, that nodes are to know.
     current: Known,

@@ -103,7 +103,7 @@ impl Timed {
         }
     }
 
-    /// What is asked of servers by users.
+    /// What a user's request is timed as.
     pub fn request(action: &WriteRequest) -> Option<Timed> {
         Some(match action {
             WriteRequest::RegisterJob { .. } => Timed::JobRegister,
@@ -142,7 +142,7 @@ impl Timed {
         })
     }
 
-    /// What is asked of servers by nodes.
+    /// What a node's request is timed as.
     pub fn node_request(request: &NodeRequest) -> Timed {
         match request {
             NodeRequest::Register { .. } => Timed::ClientRegister,
@@ -152,7 +152,7 @@ impl Timed {
         }
     }
 
-    /// What is applied.
+    /// What applying a command is timed as.
     pub fn command(command: &Command) -> Option<Timed> {
         Some(match command {
             Command::RegisterJob(_)

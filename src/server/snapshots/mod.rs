@@ -54,7 +54,7 @@ impl Snapshots {
         }
     }
 
-    /// What shall be sent, and to which server.
+    /// The messages to be sent, and to which server.
     pub fn take_messages(&mut self) -> Vec<(u64, SnapshotMessage)> {
         std::mem::take(&mut self.out)
     }

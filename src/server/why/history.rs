@@ -25,7 +25,7 @@ fn link(at: Wall, kind: &'static str, id: String, text: String) -> HistoryEntry 
     HistoryEntry { at, kind, id, text }
 }
 
-/// Oldest first; of too many the beginning and the newest.
+/// Sorted, oldest first; of too many the beginning and the newest.
 fn in_order(mut links: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
     links.sort_by_key(|l| l.at);
     links.dedup();
