@@ -340,7 +340,7 @@ fn group_checks(group: &TaskGroup) -> impl Iterator<Item = Check<'_>> {
     drivers.chain(group_constraints(group).map(Check::Constraint)).chain(offer_checks(group))
 }
 
-/// What the node has to offer at all, free or not.
+/// Checks of what the node has to offer at all, free or not.
 fn offer_checks(group: &TaskGroup) -> Vec<Check<'_>> {
     let mut checks = Vec::new();
     for volume in group.volumes.values() {

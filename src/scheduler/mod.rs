@@ -70,7 +70,7 @@ pub trait SchedulerState {
     /// Whether this evaluation is still to come, or is being processed.
     fn is_pending(&self, eval: EvalId) -> bool;
 
-    /// What holds for jobs of this node pool.
+    /// The scheduling settings for jobs of this node pool.
     fn scheduling(&self, pool: &str) -> Scheduling;
 }
 

@@ -67,7 +67,7 @@ struct KnownJob {
     group_limits: Vec<(String, usize)>,
 }
 
-/// What one node gives up.
+/// The allocations that are preempted on one node, and what that frees.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preemption {
     pub ids: Vec<AllocId>,

@@ -33,7 +33,7 @@ pub struct TouchedNode<'a> {
 /// A node of the fleet that the job is on, or that the plan changes.
 struct ProposedNode<'a> {
     slot: u32,
-    /// What the plan adds to its usage.
+    /// What the plan adds to the node's usage.
     added: Amount,
     /// What the plan adds to the holders of each claim.
     claimed: BTreeMap<Claim, i64>,

@@ -72,7 +72,7 @@ fn lists(ordered: &[Arc<str>], name: &str) -> bool {
     ordered.binary_search_by(|n| (**n).cmp(name)).is_ok()
 }
 
-/// What no two nodes share.
+/// The properties that no two nodes share.
 #[derive(Debug)]
 pub struct UniqueProperties {
     pub name: Box<str>,

@@ -117,7 +117,7 @@ impl<'a> GroupReconciler<'_, 'a> {
         allocs.values().filter(lost).copied().filter_map(until).max_by_key(|(until, a)| (*until, a.id))
     }
 
-    /// What becomes of each (scheduler.md 8.2.3 to scheduler.md 8.2.8).
+    /// Sorts the allocations by what becomes of them (scheduler.md 8.2.3 to scheduler.md 8.2.8).
     fn partition(&mut self, allocs: AllocSet<'a>) -> GroupAllocSets<'a> {
         let (input, group) = (self.input, self.group);
         let mut allocs = if input.batch { drop_older_terminal(self.job, allocs) } else { allocs };

@@ -9,7 +9,7 @@ pub struct NameIndex {
     count: u64,
     /// All indexes below are taken.
     lowest_free: u64,
-    /// What to take when none is free.
+    /// The index to take when none is free.
     again: u64,
 }
 

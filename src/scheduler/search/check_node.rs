@@ -7,7 +7,7 @@ use crate::score::NodeScores;
 use model::alloc::AllocMetric;
 use std::collections::BTreeSet;
 
-/// What one node has to say to one more allocation.
+/// How one more allocation would fare on a node.
 pub enum NodeCheck {
     Fits(AllocMetric),
     Filtered,

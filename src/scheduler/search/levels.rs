@@ -21,7 +21,7 @@ const MAX_OWN_SCORES: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     pub score: f64,
-    /// What the spread blocks add to its own scores.
+    /// What the spread blocks add to the node's own scores.
     pub spread: f64,
     /// Allocations of the group at the node's combination of values.
     pub used: i64,
