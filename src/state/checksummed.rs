@@ -91,7 +91,7 @@ struct ChecksummedFile<M> {
     known: Mutex<PageChecksums>,
 }
 
-/// What redb holds.
+/// The storage that redb is given.
 #[derive(Debug)]
 struct Backend<M>(Arc<ChecksummedFile<M>>);
 

@@ -27,7 +27,7 @@ const ALLOC_ROW: u8 = 1;
 const TASK_ROW: u8 = 2;
 /// By allocation: it ended here and was collected while the servers still knew it, never to be run again.
 const ENDED_ROW: u8 = 3;
-/// What was set of the node while it ran. Its key is the kind alone.
+/// Metadata that was set on the node while it ran. Its key is the kind alone.
 const DYNAMIC_META_ROW: u8 = 4;
 /// The newest state that servers have shown. Its key is the kind alone.
 const SHOWN_ROW: u8 = 5;
@@ -95,7 +95,7 @@ pub struct TaskRecord {
     pub restart: Option<WantedRestart>,
 }
 
-/// What a restart that somebody asked for is part of.
+/// Whether a wanted restart is of one task, or of all tasks of its allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WantedRestart {
     Alone,
@@ -213,7 +213,7 @@ pub struct ClientStore {
     log: Wal,
     /// As of the last commit, durable or not.
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What all rows take.
+    /// Bytes of all rows.
     row_bytes: u64,
     /// Keys of rows that are not as the log has them.
     unsaved: BTreeSet<Vec<u8>>,

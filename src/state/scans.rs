@@ -18,7 +18,7 @@ use wire::record;
 /// How far a scan has come; by default it is at the beginning.
 #[derive(Clone, Debug, Default)]
 pub struct RangeScan {
-    /// What was looked at last.
+    /// The key that was looked at last.
     after: Option<Vec<u8>>,
     is_over: bool,
 }
@@ -35,7 +35,7 @@ impl RangeScan {
     }
 }
 
-/// What one call looks at.
+/// The part of a scan that one call looks at.
 struct ScanBatch<'a> {
     scan: &'a mut RangeScan,
     left: usize,

@@ -126,7 +126,7 @@ pub struct Store {
     free_bytes: FreeBytes,
     /// A snapshot on its way into the other slot.
     incoming: Option<Incoming>,
-    /// What the other slot held before.
+    /// The database that the other slot held before.
     retired: Option<Retired>,
     log: Wal,
     options: Options,
@@ -154,7 +154,7 @@ struct Shared {
     published: Mutex<PublishedState>,
 }
 
-/// What a view is made of.
+/// The parts of a view.
 struct PublishedState {
     database: Arc<Database>,
     /// Each view of this database has a clone.
@@ -325,7 +325,7 @@ impl Store {
         self.applied.index
     }
 
-    /// What the log keeps, applied or not, for those who lag behind.
+    /// How many bytes of the log are kept, applied or not, for replicas that lag behind.
     pub fn segment_bytes(&self) -> usize {
         usize::try_from(self.options.segment_bytes).unwrap_or(usize::MAX)
     }

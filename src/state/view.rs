@@ -27,7 +27,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use wire::record::{self, Record};
 
-/// What blocking readers wait on.
+/// The tables whose changes blocking readers wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {
     Jobs = 0,

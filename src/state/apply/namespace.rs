@@ -12,7 +12,7 @@ use wire::change::Change;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
 impl ApplyTxn<'_> {
-    /// What says nothing new changes nothing.
+    /// Writes a namespace, unless it is as before.
     pub(super) fn upsert_namespace(&mut self, spec: NamespaceSpec) -> Result<Reply, Fault> {
         let index = self.index();
         let known = view::read_namespace(&self.rows, &spec.name)?;

@@ -32,7 +32,7 @@ impl ApplyTxn<'_> {
         Ok(Ok(WriteReply::SchedulerConfig { updated: true, index }))
     }
 
-    /// What says nothing new changes nothing.
+    /// Writes a node pool, unless it is as before.
     pub(super) fn upsert_node_pool(&mut self, spec: NodePoolSpec) -> Result<Reply, Fault> {
         let index = self.index();
         if is_built_in(&spec.name) {
