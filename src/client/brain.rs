@@ -314,7 +314,7 @@ impl Client {
                     self.keeper = Keeper::Down { why: message };
                 }
             }
-            // What comes before the welcome is in the welcome, too.
+            // events from before the welcome are in the welcome, too
             _ if !self.has_keeper() => {}
             keeper::Event::Started { run, .. } if self.find_run(run).is_none() => {
                 stop_unknown_run(run, effects)

@@ -29,7 +29,7 @@ impl StartError {
 }
 
 const RAW_EXEC: &str = "raw_exec";
-/// What fits into one message to the keeper, with room to spare.
+/// The most text that fits into one message to the keeper, with room to spare.
 const MAX_TEXT_BYTES: usize = MAX_MESSAGE_BYTES / 2;
 const KEYS: [&str; 2] = ["args", "command"];
 /// Keys that newer job files use and that are not built yet.

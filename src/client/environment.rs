@@ -43,7 +43,7 @@ impl Environment {
     }
 }
 
-/// What the task holds: the allocation's own numbers where it has them.
+/// The resources that a task holds: the allocation's own numbers where it has them.
 pub fn resources_of(assignment: &Assignment, task: &Task) -> TaskResources {
     assignment.resources.tasks.get(&task.name).cloned().unwrap_or_else(|| task.task_resources())
 }

@@ -15,7 +15,7 @@ use wire::rpc::Peer;
 
 /// Requests that are passed on and not answered: a server takes some nodes' share.
 const MAX_UNDER_WAY: usize = 256;
-/// What they hold together: three of the largest.
+/// Bytes of those requests together: three of the largest.
 const MAX_BYTES_UNDER_WAY: usize = 3 * MAX_FRAME_BYTES;
 /// How long an answer is waited for beyond what the request itself has it held back.
 const FORWARD_TIMEOUT: Span = Span::seconds(30);

@@ -25,7 +25,7 @@ pub struct ClientStatusReport {
     pub servers: Vec<ServerAddress>,
     /// What the servers granted last; zero before.
     pub heartbeat_ttl: Span,
-    /// What keeps the node from its work, in sentences.
+    /// Troubles that keep the node from its work, in sentences.
     pub troubles: Vec<String>,
     pub measured: MetricsSnapshot,
 }

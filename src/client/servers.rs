@@ -28,7 +28,7 @@ const REQUEST_TIMEOUT: Span = Span::seconds(5);
 const WATCH_TIMEOUT: Span = Span(WATCH_HOLD.0 + REQUEST_TIMEOUT.0);
 /// For this long after a first failure a request is repeated quickly: an election takes about that time.
 const FAST_RETRY_WINDOW: Span = Span::seconds(5);
-/// What the servers give a node beyond its TTL (server.md 6).
+/// The grace that servers give a node beyond its TTL (server.md 6).
 const HEARTBEAT_GRACE: Span = Span::seconds(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,7 +302,7 @@ impl Servers {
         silent || fresh
     }
 
-    /// What is still to be fetched, as the newest answer has it.
+    /// The allocations still to be fetched, as the newest answer has them.
     pub fn set_need(&mut self, need: BTreeMap<AllocId, u64>) {
         self.need = need;
     }

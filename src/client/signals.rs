@@ -41,7 +41,7 @@ const NAMES: [(&str, i32); 34] = [
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
 
-/// What a task is sent when its job names nothing.
+/// The signal for a task whose job names none.
 pub const DEFAULT: i32 = 2;
 
 /// The number of a job's `kill_signal`; empty is the default. `None` for a name that Linux does not know.

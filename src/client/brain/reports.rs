@@ -30,7 +30,7 @@ impl Client {
         })
     }
 
-    /// What the servers have not been told, and whether they wait for it.
+    /// Allocations with something that the servers have not been told, and whether they wait for it.
     fn unreported(&self) -> impl Iterator<Item = (AllocId, bool)> {
         let may_be_told = |a: &&AllocRunner| self.disk_has_space || !a.has_unstored_end();
         let allocs = self.allocs.values().filter(may_be_told).filter_map(|a| Some((a.id(), a.unreported()?)));
