@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// What one turn takes at most.
+/// The most inputs of one turn.
 const INPUTS_PER_TURN: usize = 256;
-/// What may wait. A full inbox refuses: frames are lost as on a bad link, writes are answered "busy".
+/// The most inputs that wait. A full inbox refuses: frames are lost as on a bad link, writes are answered "busy".
 pub const CAPACITY: usize = 1024;
 
 /// All senders are gone.

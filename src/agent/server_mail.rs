@@ -97,7 +97,7 @@ fn wake(shared: MutexGuard<'_, Shared>) {
     }
 }
 
-/// What a turn is given.
+/// The input of a turn.
 pub struct TurnInput {
     pub messages: Vec<ServerMessage>,
     /// This is to be the last turn.

@@ -99,9 +99,9 @@ pub enum LogLevel {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpConfig {
     pub port: u16,
-    /// What to listen on; never empty.
+    /// The addresses to listen on; never empty.
     pub addresses: Vec<IpAddr>,
-    /// What others are told to reach it at; `None`: the first of `addresses`.
+    /// The address at which others reach the API; `None`: the first of `addresses`.
     pub advertise: Option<Advertised>,
     /// Added to every answer.
     pub response_headers: BTreeMap<String, String>,
@@ -161,7 +161,7 @@ pub struct ServerConfig {
     /// The longest source of a job that is kept.
     pub job_max_source_bytes: usize,
     pub search: SearchRules,
-    /// What a new region begins with.
+    /// The settings that a new region's scheduler begins with.
     pub default_scheduler_config: SchedulerSettings,
     /// How long what has ended is kept.
     pub garbage: GarbageRules,
@@ -213,7 +213,7 @@ pub struct ClientConfig {
     pub env_denylist: Option<Vec<String>>,
 }
 
-/// What tasks never get.
+/// Resources that tasks never get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reserved {
     pub cpu_mhz: u64,

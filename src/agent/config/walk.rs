@@ -19,7 +19,7 @@ pub struct ConfigLoader {
     walked: LoadedConfig,
 }
 
-/// What all sources came to.
+/// The result of reading all sources.
 pub struct LoadedConfig {
     pub config: Config,
     pub settings: Settings,

@@ -90,7 +90,7 @@ impl EventStreams {
         }
     }
 
-    /// What this entry has for the subscription.
+    /// The line for this entry in the subscription's stream.
     fn line(&self, place: u64, events: &Events, subscription: &Subscription) -> Option<Bytes> {
         if subscription.begins_after(events) {
             return None;

@@ -205,7 +205,7 @@ impl HttpService {
         }
     }
 
-    /// What `api` makes of the request; where that may take long, it is worked out beside the thread that serves others.
+    /// Routes the request; where that may take long, beside the thread that serves others.
     async fn routed(self: &Arc<Self>, request: &Request, state: WaitState) -> RouteOutcome {
         if !api::may_take_long(request) {
             return self.step(request, state);
@@ -403,7 +403,7 @@ fn stream(content_type: &str, chunks: Result<Receiver<Bytes>, Response>) -> Answ
     }
 }
 
-/// Pieces as their caller wants to see them. Ends with them, or when the caller leaves.
+/// Frames in the form that the caller asked for. Ends with them, or when the caller leaves.
 fn shown(
     executor: &smol::Executor<'static>,
     pieces: Receiver<StreamFrame>,

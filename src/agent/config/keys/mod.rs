@@ -20,7 +20,7 @@ pub struct ConfigKey {
     pub name: &'static str,
     pub kind: KeyType,
     pub default: DefaultValue,
-    /// What holds instead in dev mode.
+    /// The default in dev mode, where it is another.
     pub dev_default: Option<&'static str>,
     /// A running agent takes a change over on SIGHUP.
     pub live: bool,
@@ -30,7 +30,7 @@ pub struct ConfigKey {
     pub takes: &'static str,
 }
 
-/// What holds where nothing is said.
+/// A key's value where nothing is said.
 pub enum DefaultValue {
     Nothing,
     /// This value, as it would be written.
