@@ -84,7 +84,7 @@ impl GzipStream {
         std::mem::take(self.encoder.get_mut())
     }
 
-    /// What ends the stream.
+    /// The bytes that end the stream.
     pub fn end(self) -> Vec<u8> {
         self.encoder.finish().unwrap_or_default()
     }

@@ -46,7 +46,7 @@ const PHASES: [ConnectionPhase; 5] = [
     ConnectionPhase::Write,
 ];
 
-/// What a connection's socket and its requests tell each other.
+/// What a connection's socket and its requests have to know of each other.
 #[derive(Debug)]
 pub struct Progress {
     phase: AtomicU8,

@@ -211,7 +211,7 @@ impl Group {
         v1.max(v2.map_or(0, |(_, dir)| count(dir.join("memory.events"))))
     }
 
-    /// What the kernel counts for its members.
+    /// The kernel's counts for the group's members.
     pub fn usage(&self) -> CgroupUsage {
         if let Some((None, dir)) = self.dirs.first() {
             return cgroup_usage::v2(dir);

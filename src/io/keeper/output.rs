@@ -14,7 +14,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::keeper::RunLogs;
 
-/// What a pipe holds unless someone made it larger (pipe(7)).
+/// Bytes that a pipe holds unless someone made it larger (pipe(7)).
 const BUFFER_BYTES: usize = 64 << 10;
 /// Reads per stream and turn: one loud task does not starve the others.
 const READS_PER_TURN: usize = 4;
@@ -40,7 +40,7 @@ pub struct OutputStream {
     lost_bytes: u64,
 }
 
-/// What the task gets as its descriptors 1 and 2.
+/// The task's descriptors 1 and 2.
 pub struct TaskOutputFds {
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,

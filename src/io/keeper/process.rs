@@ -47,7 +47,7 @@ pub fn all() -> Vec<ProcessStat> {
     pids.filter_map(stat).collect()
 }
 
-/// What this process has open.
+/// The descriptors that this process has open.
 pub fn open_descriptors() -> Vec<RawFd> {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
     entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect()

@@ -41,7 +41,7 @@ impl KeeperSignals {
         }
     }
 
-    /// What came since the last call. SIGHUP, which a closing terminal sends, is taken and means nothing.
+    /// The signals since the last call. SIGHUP, which a closing terminal sends, is taken and means nothing.
     pub fn read(&mut self) -> Vec<SignalKind> {
         const INFO_BYTES: usize = size_of::<libc::signalfd_siginfo>();
         let mut told = Vec::new();

@@ -278,7 +278,7 @@ struct Child<'a> {
     cwd: *const libc::c_char,
     ids: Option<(u32, u32)>,
     groups: &'a [u32],
-    /// What was open at the fork, where the kernel cannot close a range.
+    /// The descriptors that were open at the fork, where the kernel cannot close a range.
     open: &'a [RawFd],
     open_files: &'a libc::rlimit,
     program: *const libc::c_char,

@@ -19,7 +19,7 @@ use wire::keeper::RunSpec;
 
 pub struct Tasks {
     cgroups: Cgroups,
-    /// What tasks get as their limit of open files.
+    /// The limit of open files that tasks get.
     open_files: libc::rlimit,
     /// The name of the keeper's directory, which the marks of tasks carry.
     home: String,
@@ -70,7 +70,7 @@ impl Tasks {
         inputs.push(input);
     }
 
-    /// What the processes of a run carry.
+    /// The mark that a run's processes carry.
     pub fn mark(&self, run: RunId, label: &str) -> String {
         mark_value(&self.home, run, label)
     }
