@@ -49,7 +49,7 @@ impl Blocked {
         BlockOutcome::Waits
     }
 
-    /// One per job: the one with the newer view stays, the other is to be canceled.
+    /// Keeps one evaluation per job: the one with the newer view stays, the other is to be canceled.
     fn resolve_duplicate(&mut self, eval: Evaluation) -> Option<Evaluation> {
         let Some(known) = self.jobs.get(&eval.job).copied().filter(|id| *id != eval.id) else {
             return Some(eval);

@@ -31,7 +31,7 @@ pub struct Broker {
     slots: BTreeMap<JobKey, EvalId>,
     /// Further evaluations of those jobs, best first.
     pending: BTreeMap<JobKey, BTreeMap<PendingRank, Evaluation>>,
-    /// With the time since which each is ready.
+    /// Ready evaluations by type, each with the time since which it is ready.
     ready: BTreeMap<JobType, BTreeMap<ReadyRank, (Evaluation, Mono)>>,
     delivered: BTreeMap<EvalId, Delivered>,
     /// Enqueued again by the worker that holds them: they wait for its ack.

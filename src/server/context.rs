@@ -72,7 +72,7 @@ impl Context<'_> {
         self.outbox.effect(Effect::Send { to, bytes });
     }
 
-    /// With an id and a time of its own.
+    /// Gives the draft an id and a time of its own.
     pub fn new_eval(&mut self, draft: Evaluation) -> Evaluation {
         Evaluation { id: self.ids.eval(), create_time: self.at, modify_time: self.at, ..draft }
     }

@@ -28,7 +28,7 @@ const DEPLOYMENTS_PER_TURN: usize = 16;
 #[derive(Default)]
 pub struct DeploymentWatcher {
     known: BTreeMap<DeploymentId, Deadlines>,
-    /// To be looked at.
+    /// Deployments to be looked at.
     changed: BTreeSet<DeploymentId>,
     /// An entry of the watcher is on its way: looked at again once it is applied.
     in_flight: BTreeSet<DeploymentId>,

@@ -100,7 +100,7 @@ pub enum Effect {
     Schedule(Box<ScheduleTask>),
     /// The region has no signing key, and no brain makes secrets: one is wanted as an input.
     MakeSigningKey,
-    /// To another server of the region.
+    /// A message about a snapshot, for another server of the region.
     SendSnapshot {
         to: u64,
         message: SnapshotMessage,

@@ -206,7 +206,7 @@ fn fail(token: u64, why: ForwardFailure, cx: &mut Context<'_>) {
     cx.outbox.effect(Effect::Forwarded { token, result: Err(why) });
 }
 
-/// To a server in the words of servers.
+/// Sends a reply to a node as it is, to a server in the words of servers.
 fn reply(to: Peer, number: u64, said: NodeHttpReply, cx: &mut Context<'_>) {
     let body = match (to, said) {
         (Peer::Node(_), said) => Body::HttpReply(said),

@@ -24,7 +24,7 @@ const ENTRY_LIMIT: usize = 48;
 const CHECK_LIMIT: usize = 8;
 /// A job takes all that belongs to it along.
 const JOBS_PER_ENTRY: usize = 2;
-/// Between two steps others have their turns.
+/// The pause between two steps, in which others have their turns.
 const PAUSE_BETWEEN_STEPS: Span = Span::millis(10);
 
 /// What a round looks at, in this order, and where it goes on. Jobs come twice: one with too many rows has fewer at the end.

@@ -95,7 +95,7 @@ impl Server {
         cx.send(Peer::Server(id), frame::encode(&frame));
     }
 
-    /// Before what is proposed goes into the log: at most one change of members, if one is due.
+    /// Proposes at most one change of members, if one is due, before other proposals go into the log.
     pub(super) fn change_members(&mut self, now: Mono) {
         let space_free = self.space_free;
         let Some(leader) = self.leader.as_ref().filter(|_| space_free) else { return };
@@ -173,7 +173,7 @@ impl Server {
         Ok(())
     }
 
-    /// For a user. This server leads.
+    /// Removes a server for a user. This server leads.
     pub(super) fn remove_server(&mut self, token: u64, id: u64, now: Mono) {
         let result = match self.members.get(id) {
             None => Err(Refusal::new(RefusalKind::NotFound, format!("no server of the region has ID {id}"))),
@@ -233,7 +233,7 @@ impl Server {
         }
     }
 
-    /// For a user. This server leads.
+    /// Transfers leadership for a user. This server leads.
     pub(super) fn transfer_leadership(&mut self, token: u64, to: Option<u64>, now: Mono) {
         if self.handover.is_some() {
             let (_, mut cx) = self.split(now);

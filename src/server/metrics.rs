@@ -176,7 +176,7 @@ impl Metrics {
         self.is_stale.then_some(self.due)
     }
 
-    /// After a turn, which had something to do if `worked`. `gauges`: adds them.
+    /// Publishes after a turn, which had something to do if `worked`. `gauges`: adds them.
     pub fn publish(&mut self, worked: bool, now: Mono, gauges: impl FnOnce(&mut MetricsSnapshot)) {
         self.is_stale |= worked;
         if self.is_stale && now >= self.due {
@@ -192,7 +192,7 @@ impl Metrics {
         self.published.clone()
     }
 
-    /// Without gauges. What was never timed is left out.
+    /// The metrics without gauges. What was never timed is left out.
     pub fn snapshot(&self) -> MetricsSnapshot {
         let mut m = MetricsSnapshot::default();
         let counters = Counter::NAMES.iter().zip(&self.counters);

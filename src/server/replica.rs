@@ -48,9 +48,9 @@ pub struct Replica {
 
 /// What one durable step led to.
 pub struct StepOutcome {
-    /// To be sent: raft's messages that rest on the batch.
+    /// Raft's messages that rest on the batch: to be sent.
     pub messages: Vec<raft::Outbound>,
-    /// In log order; those that concern raft alone included.
+    /// The applied entries in log order; those that concern raft alone included.
     pub applied: Vec<AppliedEntry>,
     /// Which index each read has to wait for.
     pub reads: Vec<raft::ReadAnswer>,

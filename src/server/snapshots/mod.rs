@@ -87,7 +87,7 @@ pub struct Parts<'a> {
     pub now: Mono,
 }
 
-/// As the leader.
+/// The leader's side.
 impl Snapshots {
     /// Before each step: offers followers the snapshots that they need, and times out what is late.
     pub fn advance(&mut self, parts: &mut Parts<'_>, space_free: bool) -> Result<(), Fault> {
@@ -176,7 +176,7 @@ impl Snapshots {
     }
 }
 
-/// As a follower, and what comes from others.
+/// The follower's side, and what comes from others.
 impl Snapshots {
     pub fn receive(
         &mut self,
