@@ -94,7 +94,7 @@ impl<'a> ConstraintTarget<'a> {
         }
     }
 
-    /// No profile tells it.
+    /// Whether no profile tells the value, because it is unique to a node.
     pub fn unique(self) -> bool {
         match self {
             ConstraintTarget::NodeId | ConstraintTarget::NodeName => true,
@@ -170,7 +170,7 @@ impl ConstraintChecker {
     }
 }
 
-/// As whole numbers if both are, else as numbers if both are, else by bytes.
+/// Compares as whole numbers if both are, else as numbers if both are, else by bytes.
 fn compare(left: &str, right: &str) -> Ordering {
     if let (Ok(l), Ok(r)) = (left.parse::<i64>(), right.parse::<i64>()) {
         return l.cmp(&r);

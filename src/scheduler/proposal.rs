@@ -55,7 +55,7 @@ pub struct TakenClaims<'p> {
 }
 
 impl<'p> TakenClaims<'p> {
-    /// All claims except these.
+    /// The claims, but for these.
     pub fn without(self, freed: &'p [Claim]) -> TakenClaims<'p> {
         TakenClaims { freed, ..self }
     }

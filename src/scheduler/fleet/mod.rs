@@ -173,7 +173,7 @@ impl FleetSnapshot {
         self.profiles.iter().map(|p| p.as_deref())
     }
 
-    /// As it would be if all this were held, too.
+    /// The fleet as it would be if all this were held, too.
     pub fn with<'h>(&self, more: impl Iterator<Item = &'h (NodeId, Holding)>) -> FleetSnapshot {
         let mut then = self.clone();
         for (node, holding) in more {

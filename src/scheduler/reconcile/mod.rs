@@ -82,11 +82,11 @@ pub enum Update {
 #[derive(Default)]
 pub struct Changes<'a> {
     pub stops: Vec<Stop<'a>>,
-    /// To stop and to place again.
+    /// Allocations to stop and to place again.
     pub destructive: Vec<Replacement<'a>>,
-    /// On draining nodes: stopped only if they can be placed elsewhere.
+    /// Allocations on draining nodes: stopped only if they can be placed elsewhere.
     pub migrating_when_placed: Vec<Replacement<'a>>,
-    /// To place again; the stop, if there is one, is among `stops`.
+    /// Allocations to place again; the stop, if there is one, is among `stops`.
     pub replacements: Vec<Replacement<'a>>,
     /// Failed, or on a node that does not answer: to place again, and what has failed is stopped if that went well.
     pub rescheduled: Vec<Replacement<'a>>,

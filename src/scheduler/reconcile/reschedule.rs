@@ -29,7 +29,7 @@ pub struct Followup<'a> {
 #[derive(Default)]
 pub struct Split<'a> {
     pub untainted: AllocSet<'a>,
-    /// In no other set.
+    /// Placed again now, so that these are in no other set.
     pub now: AllocSet<'a>,
     /// Placed again later, so that these are among `untainted`, too.
     pub later: Vec<(Wall, &'a Allocation)>,

@@ -17,12 +17,12 @@ pub struct Rollout<'a> {
     current: Option<&'a Deployment>,
     /// The deployment of another version, or one that is done.
     old: Option<&'a Deployment>,
-    /// To be created.
+    /// The deployment to be created.
     new: Option<Deployment>,
 }
 
 impl<'a> Rollout<'a> {
-    /// With the deployment that is the current one, and what cancels it (scheduler.md 8.1.2).
+    /// Finds the deployment that is the current one, and what cancels it (scheduler.md 8.1.2).
     pub fn new(input: &ReconcileInput<'a>, changes: &mut Changes<'a>) -> Self {
         let uses_deployments = !input.batch;
         let latest = input.deployments.latest.filter(|_| uses_deployments);

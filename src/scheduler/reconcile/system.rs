@@ -43,7 +43,7 @@ pub type ClassifySystem<'f, 'a> = dyn FnMut(&'a Allocation, &'a TaskGroup) -> Op
 
 /// What there is to do, and how much of it may be done now. The caller reports what it did.
 pub struct SystemChanges<'a> {
-    /// With everything outdated, whether or not it may be replaced now.
+    /// All changes, with everything outdated, whether or not it may be replaced now.
     pub changes: Changes<'a>,
     pub node_allocs: NodeAllocs<'a>,
     /// By group.

@@ -12,7 +12,7 @@ pub const LOST: &str = "alloc is lost since its node is down";
 #[derive(Default)]
 pub struct Tainted<'a> {
     pub untainted: AllocSet<'a>,
-    /// To leave their nodes.
+    /// Allocations that are to leave their nodes.
     pub migrating: AllocSet<'a>,
     pub lost: AllocSet<'a>,
     /// Allocations whose node has just stopped answering, and whose group can sit that out.

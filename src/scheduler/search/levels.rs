@@ -45,7 +45,7 @@ struct Combination {
     /// The share of the group's count that belongs there.
     share: f64,
     level: u32,
-    /// In `SpreadLevels::members`.
+    /// The places of the combination's nodes in `SpreadLevels::members`.
     members: Range<usize>,
 }
 
@@ -80,7 +80,7 @@ pub struct SpreadLevels<'a> {
     seed_order: Vec<u64>,
     blocks: Vec<SpreadBlock<'a>>,
     combinations: Vec<Combination>,
-    /// As many for each combination as there are blocks.
+    /// The values of each combination, one for each block.
     values: Vec<ValueId>,
     /// The candidates by combination. Empty where nodes never change their level.
     members: Vec<u32>,
@@ -103,8 +103,8 @@ const UNKNOWN: u32 = u32::MAX;
 const NO_SHARE: f64 = -1.0;
 
 impl<'a> SpreadLevels<'a> {
-    /// `present`: how many of the group are where. `order`: by slot, of nodes that are equal in all else. `most`: if the values make no
-    /// more levels than this, each has its own, since all are looked at for each choice; otherwise values of the same present worth share a
+    /// `present`: how many of the group are where. `order`: by slot, of nodes that are equal in all else. `most`: the levels that values by
+    /// themselves may make, since all are looked at for each choice; of the blocks beyond that, values of the same present worth share a
     /// level, and nodes change theirs.
     pub fn new(
         mut blocks: Vec<SpreadBlock<'a>>,
