@@ -211,7 +211,7 @@ impl CommitReceipt {
 
 pub struct ClientStore {
     log: Wal,
-    /// As of the last commit, durable or not.
+    /// The rows as of the last commit, durable or not.
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Bytes of all rows.
     row_bytes: u64,

@@ -16,7 +16,7 @@ pub type Entry = (u64, Vec<u8>);
 pub struct LogBatch {
     /// Entries from here on are removed first. They must not be applied.
     pub truncate_from: Option<u64>,
-    /// In order and without gaps. They replace what the log has from the first one's index on.
+    /// Entries in order and without gaps. They replace what the log has from the first one's index on.
     #[serde(serialize_with = "serialize_entries")]
     pub entries: Vec<Entry>,
     pub hard_state: Option<Vec<u8>>,

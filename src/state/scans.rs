@@ -146,7 +146,7 @@ impl View {
         self.scan_open_evals(&mut RangeScan::default(), usize::MAX)
     }
 
-    /// All, ordered by id.
+    /// All nodes, ordered by id.
     pub fn nodes(&self) -> Result<Vec<Arc<Node>>, Fault> {
         self.scan_nodes(&mut RangeScan::default(), usize::MAX)
     }

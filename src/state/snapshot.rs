@@ -23,7 +23,7 @@ const MAX_ROW_BYTES: usize = 64 << 20;
 pub struct SnapshotHeader {
     pub index: u64,
     pub term: u64,
-    /// As raft encodes them.
+    /// The members as raft encodes them.
     pub members: Vec<u8>,
     /// Index, digest, and when each table changed last: `View::applied_state`.
     pub applied_state: Vec<u8>,

@@ -134,9 +134,9 @@ pub struct Store {
     segment_head: LogBatch,
     /// The last index in the segment before the one that is written.
     last_before: u64,
-    /// As of the last commit, durable or not.
+    /// The applied state as of the last commit, durable or not.
     applied: AppliedState,
-    /// Changed since the last durable commit.
+    /// Rows changed since the last durable commit.
     unsaved_rows: usize,
     fleet: Fleet,
     /// The last index of the log; the compacted one's index when it is empty.

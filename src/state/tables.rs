@@ -27,7 +27,7 @@ pub(super) const FORMAT: u32 = 1;
 /// Keys of `META`.
 pub(super) const META_FORMAT: &[u8] = b"format";
 pub(super) const META_APPLIED: &[u8] = b"applied";
-/// Beside `META_APPLIED`, in one commit: who the members are as of that index.
+/// The members as of the index in `META_APPLIED`, and in one commit with it.
 pub(super) const META_MEMBERS: &[u8] = b"members";
 /// The `Installation` that this file began with, if it was one.
 pub(super) const META_INSTALLED: &[u8] = b"installed";

@@ -113,7 +113,7 @@ impl ApplyTxn<'_> {
         Ok(())
     }
 
-    /// All of these, or none; with `skip_needed`, those that can go. What goes is found nowhere any more.
+    /// Deletes all of these, or none; with `skip_needed`, those that can go. What goes is found nowhere any more.
     pub(super) fn delete_evals(&mut self, ids: &[EvalId], skip_needed: bool) -> Result<Reply, Fault> {
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
         if !cluster_config::read_scheduler_config(&self.rows)?.settings.pause_eval_broker {

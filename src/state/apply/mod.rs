@@ -223,7 +223,7 @@ impl ApplyTxn<'_> {
         if is_there { Ok(()) } else { self.write_bytes(key, value) }
     }
 
-    /// For a row that is new, or another than what is there: without looking first.
+    /// Writes a row that is new, or another than what is there, without looking first.
     fn write_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
         let old = self.rows.insert(key, value)?.map(|old| digest::row_hash(key, old.value()));
         self.rows_changed += 1;
