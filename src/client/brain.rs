@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// One turn. After a fault nothing of it has left, and the client and its store have to be made anew.
+    /// Runs one turn. After a fault nothing of it has left, and the client and its store have to be made anew.
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Vec<Effect>, ClientStoreFault> {
         self.now = self.now.max(now.mono);
         let now = Now { mono: self.now, ..now };

@@ -19,7 +19,7 @@ pub struct Config {
     pub max_ended: usize,
     /// Commands may be run beside tasks on others' demand.
     pub remote_exec: bool,
-    /// One machine, one user, nothing to spread: retries come after a second.
+    /// Dev mode: one machine, one user, nothing to spread, so that retries come after a second.
     pub dev: bool,
     /// The agent's own environment: handed on to tasks, except for what `env_denylist` names.
     pub host_env: Vec<(String, String)>,

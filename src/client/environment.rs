@@ -143,7 +143,7 @@ fn address(port: &HeldPort) -> String {
     if ip.contains(':') { format!("[{ip}]:{}", port.value) } else { format!("{ip}:{}", port.value) }
 }
 
-/// As the kernel lists cores: `0-2,5`.
+/// Core numbers as the kernel lists them: `0-2,5`.
 pub fn core_list(cores: &[u16]) -> String {
     let mut spans: Vec<(u16, u16)> = Vec::new();
     for core in cores {

@@ -32,7 +32,7 @@ impl Client {
         self.describe(now.mono);
     }
 
-    /// `None` unsets, also what the configuration says.
+    /// Sets metadata. `None` unsets a key, also one that the configuration sets.
     pub(super) fn set_metadata(
         &mut self,
         now: Now,

@@ -37,7 +37,7 @@ const NAMES: [(&str, i32); 34] = [
     ("SIGUNUSED", 31),
 ];
 
-/// As the C library numbers them: it keeps 32 and 33 for itself.
+/// The first real-time signal as the C library numbers them: it keeps 32 and 33 for itself.
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
 
