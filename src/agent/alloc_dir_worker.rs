@@ -14,7 +14,7 @@ use model::id::AllocId;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// More than the allocations of a node. A request that finds the queue full is repeated.
+/// Requests that may wait: more than the allocations of a node. One that finds the queue full is repeated.
 const QUEUED: usize = 2048;
 /// Directories that are built before their tasks may start: a few milliseconds' worth.
 const BUILDS_AT_ONCE: usize = 16;

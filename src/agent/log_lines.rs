@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 /// The field that is the sentence itself.
 const MESSAGE: &str = "message";
 
-/// With the place in the source if `located`.
+/// An event as text, with the place in the source if `located`.
 pub fn text(event: &Event<'_>, at: Timestamp, located: bool) -> String {
     let about = event.metadata();
     let level = format!("[{}]", about.level());
@@ -78,7 +78,7 @@ impl Visit for Text {
         }
     }
 
-    /// In quotes, unless it is one word or has them already.
+    /// Writes a value in quotes, unless it is one word or has them already.
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == MESSAGE {
             return write!(Escaped(&mut self.line), "{value}").unwrap_or_default();

@@ -33,7 +33,7 @@ struct Log {
     monitor: Arc<Monitor>,
 }
 
-/// Once per process.
+/// Starts logging, once per process.
 pub fn init(config: &AgentLogConfig) -> Result<Logging, String> {
     let monitor = Arc::new(Monitor::default());
     let log = Arc::new(Log {

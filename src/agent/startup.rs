@@ -51,7 +51,7 @@ pub fn open_data_dir(config: &Config) -> Result<DataDir, AgentFailure> {
     }
 }
 
-/// Without a list, all of them.
+/// The types that scheduler workers take: all of them without a list.
 fn enabled_schedulers(config: &Config) -> Vec<JobType> {
     let named = &config.server.enabled_schedulers;
     if named.is_empty() { JobType::ALL.into() } else { named.iter().flatten().copied().collect() }

@@ -31,7 +31,7 @@ pub use shown::shown;
 /// All that an agent is told. Every duration is a `Span`; sizes carry their unit in the name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Everything in memory or in a directory of its own that goes with the process; tasks end with it.
+    /// Dev mode: everything is in memory or in a directory of its own that goes with the process; tasks end with it.
     pub dev: bool,
     pub region: String,
     pub datacenter: String,

@@ -350,7 +350,7 @@ impl HttpService {
         .await
     }
 
-    /// On a thread of its own. Its permit is held until the work ends, even if the caller gives up earlier.
+    /// Computes on a thread of its own. The permit is held until the work ends, even if the caller gives up earlier.
     async fn compute<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
