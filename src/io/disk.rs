@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// More than one turn can write.
+/// The size of the reserve: more than one turn can write.
 const RESERVE_BYTES: u64 = 8 << 20;
 
 #[derive(Debug)]

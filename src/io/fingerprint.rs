@@ -137,7 +137,7 @@ pub(super) fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// As Go names architectures.
+/// The architecture as Go names it.
 fn go_arch(rust: &str) -> &str {
     match rust {
         "x86_64" => "amd64",

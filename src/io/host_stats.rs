@@ -54,7 +54,7 @@ impl HostStatsCollector {
         }
     }
 
-    /// For `agent/host`.
+    /// The machine as `agent/host` shows it.
     pub fn host(&self) -> HostData {
         let mut disks = BTreeMap::new();
         if let Some(d) = disk(&self.dir) {

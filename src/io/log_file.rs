@@ -91,7 +91,7 @@ impl LogFile {
 }
 
 impl Write for LogFile {
-    /// One line, whole.
+    /// Writes one line, whole.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // a directory that cannot be changed: the file grows on rather than that lines are lost
         if self.is_due(line.len()) && self.rotate().is_err() {

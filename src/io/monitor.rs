@@ -46,7 +46,7 @@ pub struct MonitorSubscription {
 }
 
 impl Monitor {
-    /// Once per process.
+    /// Sets the listener, once per process.
     pub fn listen(&self, listener: impl Fn(Option<MonitorLevel>) + Send + Sync + 'static) {
         // a second agent in one process shares the first one's log
         let _ = self.listener.set(Box::new(listener));

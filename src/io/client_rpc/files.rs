@@ -37,7 +37,7 @@ struct ResolvedFile {
     stat: Stat,
     /// Below the allocation's directory, as it really is.
     real: PathBuf,
-    /// As the caller wrote it, without slashes at its ends.
+    /// The path as the caller wrote it, without slashes at its ends.
     asked: String,
 }
 
@@ -171,7 +171,7 @@ fn open_beneath(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
     Err(last)
 }
 
-/// For kernels without openat2.
+/// Opens a path step by step, for kernels without openat2.
 fn open_step_by_step(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut at = openat(root, ".", flags, Mode::empty())?;

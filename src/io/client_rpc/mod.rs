@@ -95,9 +95,9 @@ impl BrainHandle {
 /// The directories of this node.
 #[derive(Clone)]
 pub struct NodeDirs {
-    /// With the keeper's socket.
+    /// The directory with the keeper's socket.
     pub data_dir: PathBuf,
-    /// With each allocation's directory, named by its id.
+    /// The directory with each allocation's, named by its id.
     pub alloc_dir: PathBuf,
 }
 

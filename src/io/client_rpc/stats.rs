@@ -18,7 +18,7 @@ use wire::resource_usage::{
     TaskResourceUsage,
 };
 
-/// Between the two samples.
+/// The time between the two samples.
 const MOMENT: Duration = Duration::from_millis(200);
 /// The most disks that are reported.
 const MAX_DISKS: usize = 64;

@@ -77,7 +77,7 @@ impl GzipStream {
         Some(GzipStream { encoder, _permit: CompressionPermit(compressions.clone()) })
     }
 
-    /// Everything up to and with this chunk.
+    /// Compresses a chunk: the bytes hold everything up to and with it.
     pub fn chunk(&mut self, bytes: &[u8]) -> Vec<u8> {
         // Writing to memory cannot fail.
         let _ = self.encoder.write_all(bytes).and_then(|()| self.encoder.flush());

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// In all.
+    /// Connections in all.
     pub connections: usize,
-    /// From one address that is not this machine's own. 0: as many as there may be in all.
+    /// Connections from one address that is not this machine's own. 0: as many as there may be in all.
     pub per_address: usize,
 }
 
@@ -82,7 +82,7 @@ impl ConnectionLimiter {
 }
 
 impl ConnectionPermit {
-    /// More than half of the permits are taken.
+    /// Whether more than half of the permits are taken.
     pub fn is_crowded(&self, limits: HttpLimits) -> bool {
         self.limiter.counts().all > limits.connections / 2
     }

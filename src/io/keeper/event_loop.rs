@@ -27,7 +27,7 @@ use wire::keeper::{Event, MAX_SESSIONS, RunSpec};
 
 /// Agents and command lines, and one for each session.
 const MAX_CLIENTS: usize = 16 + MAX_SESSIONS;
-/// After a failed write of the journal.
+/// The pause after a failed write of the journal.
 const JOURNAL_RETRY: Span = Span::seconds(1);
 /// Turns held back while the journal cannot be written.
 const MAX_STALLED_TURNS: usize = 20_000;
