@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_deposed_meanwhile_begins_anew() {
+    fn a_leader_deposed_meanwhile_begins_to_establish_anew() {
         let mut alone = leaderless();
         alone.turn(vec![]);
         let term = alone.server.establishing.as_ref().expect("it is under way").term();

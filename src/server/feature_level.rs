@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_that_it_knows_less_stops_with_a_sentence() {
+    fn a_server_that_is_told_that_it_is_too_old_stops() {
         let alone = Alone::with(|_| {});
         let stopped = alone.server.rejected_too_old(2).expect_err("its build knows 1");
         let why = stopped.to_string();

@@ -136,7 +136,7 @@ fn a_stop_tells_the_others_once_that_the_leader_is_dead() {
 }
 
 #[test]
-fn who_is_killed_for_the_leaders_end_has_not_failed() {
+fn a_task_killed_because_its_leader_ended_has_not_failed() {
     let mut w = running(&leader_and_helper());
     w.exit("main", 0);
     assert_eq!(w.living(), ["helper#1"], "asked to end, and not yet gone");

@@ -144,7 +144,7 @@ fn a_system_job_gets_its_place_on_every_node() {
 }
 
 #[test]
-fn who_leaves_many_nodes_leaves_each_once() {
+fn a_plan_preempts_on_many_nodes_and_nothing_twice() {
     let mut w = world((0..20).map(node));
     let mut all: Vec<AllocId> = vec![];
     for n in 0..20 {
@@ -291,7 +291,7 @@ fn holding(w: &mut Harness, spec: JobSpec, node: u128, ports: &[u16], gpus: &[&s
 }
 
 #[test]
-fn whoever_holds_the_port_or_the_device_makes_way() {
+fn the_holder_of_the_port_or_the_device_makes_way() {
     let mut w = world([offering(1)]);
     running(&mut w, sized("idle", 10, 500, 256), 1);
     let web = holding(&mut w, sized("web", 30, 500, 256), 1, &[80], &["a"]);
@@ -411,7 +411,7 @@ fn what_makes_way_is_what_a_plain_look_at_every_set_allows() {
 }
 
 #[test]
-fn of_several_that_are_placed_at_once_nobody_leaves_in_vain() {
+fn several_placements_at_once_preempt_nothing_in_vain() {
     let mut nodes_preemption_would_help = 0;
     for seed in 0..200 {
         let mut random = Stream::new(seed, 1);

@@ -123,7 +123,7 @@ fn fewer_or_different_ones_begin_nothing() {
 }
 
 #[test]
-fn of_more_than_expected_the_lowest_begin_and_others_join() {
+fn the_lowest_expected_servers_begin_and_others_join() {
     let mut meeting = Meeting::of(&[(9, 2), (5, 2), (6, 2)]);
     meeting.run(Span::seconds(30));
     let regions = meeting.regions();
@@ -133,7 +133,7 @@ fn of_more_than_expected_the_lowest_begin_and_others_join() {
 }
 
 #[test]
-fn who_has_heard_of_a_region_begins_none() {
+fn a_server_that_has_heard_of_a_region_begins_none() {
     let mut meeting = Meeting::of(&[(5, 2)]);
     let hello = |founding, sees: &[u64]| {
         let info = server_info("other");
@@ -165,7 +165,7 @@ fn who_has_heard_of_a_region_begins_none() {
 }
 
 #[test]
-fn whoever_was_told_begins_the_same_region_once() {
+fn a_server_that_was_told_begins_the_same_region_once() {
     let mut meeting = Meeting::of(&[(5, 2)]);
     let info = server_info("other");
     let say = |founding: Founding| {

@@ -131,7 +131,7 @@ fn after_a_failover_a_silent_node_has_the_configured_time() {
 
 /// Also when the clock ran a day ahead as it was found unknown, and was set right since.
 #[test]
-fn who_is_away_is_waited_for_and_not_for_ever() {
+fn a_silent_nodes_allocation_is_waited_for_until_lost_after() {
     let mut alone = Alone::with(|_| {});
     let info = info(1);
     alone.add_node(info.clone());

@@ -80,7 +80,7 @@ fn the_next_turn_is_due_when_a_launch_is() {
 }
 
 #[test]
-fn of_what_was_missed_the_newest_comes_and_no_leader_repeats_it() {
+fn the_newest_missed_launch_happens_and_no_leader_repeats_it() {
     let mut alone = timed("* * * * *");
     alone.wait(60);
     alone.change_leader();

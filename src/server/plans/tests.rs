@@ -362,7 +362,7 @@ fn room_that_becomes_free_wakes_what_waits_for_it() {
 }
 
 #[test]
-fn of_plans_in_flight_so_many_nodes_are_told_and_no_more() {
+fn a_bounded_number_of_nodes_of_plans_in_flight_is_reported() {
     let mut plans = Plans::default();
     let amount = Amount { cpu_mhz: 1, ..Amount::ZERO };
     for n in 0..3 {

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_nothing_new_for_too_long_has_gone() {
+    fn a_follower_that_asks_for_nothing_new_for_too_long_has_gone() {
         let (_region, mut sender) = sender();
         sender.pull(0, NOW.after(Span::seconds(80))).unwrap();
         assert_eq!(sender.due(NOW.after(IDLE)), OfferDue::Nothing);

@@ -341,7 +341,7 @@ fn ended_sysbatch_reruns_only_when_the_job_changes() {
 }
 
 #[test]
-fn of_two_in_one_seat_one_goes() {
+fn a_second_allocation_of_one_name_on_a_node_stops() {
     let mut world = settled(nodes(1), &system());
     let mut twin = world.allocs.values().next().unwrap().clone();
     twin.id = alloc_id(7);

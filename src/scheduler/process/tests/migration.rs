@@ -46,7 +46,7 @@ fn with_room_elsewhere_both_move_and_keep_their_names() {
 }
 
 #[test]
-fn who_waits_on_a_node_that_dies_is_lost_like_any_other() {
+fn an_allocation_waiting_to_migrate_from_a_dead_node_is_lost() {
     let (mut world, spec) = leaving(1, Leave::WhenPlaced);
     world.nodes.values_mut().for_each(|n| n.status = NodeStatus::Down);
     let decision = world.run(&spec);
@@ -57,7 +57,7 @@ fn who_waits_on_a_node_that_dies_is_lost_like_any_other() {
 /// Its place stays free while its node may still be stopping it. It was lost without a plan that said so, so that only the
 /// next evaluation can see to it that the group is looked at again: the group is neither placed nor blocked.
 #[test]
-fn who_finds_a_group_held_back_sees_to_its_end_once() {
+fn an_evaluation_of_a_held_back_group_creates_one_followup() {
     let mut spec = spec("a", 1);
     spec.groups[0].disconnect = Some(DisconnectPolicy {
         lost_after: None,

@@ -98,7 +98,7 @@ fn a_failed_canary_counts_until_it_is_replaced() {
 }
 
 #[test]
-fn of_namesakes_the_newest_version_stays() {
+fn the_newest_version_of_a_duplicate_name_stays() {
     let old = with_update(2, 1, 0);
     let new = next_version(&old);
     let mut allocs = running(&old, &[0, 1]);
