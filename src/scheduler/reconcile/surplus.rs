@@ -15,9 +15,10 @@ pub struct GroupAllocs<'s, 'a> {
     pub canaries: &'s AllocSet<'a>,
 }
 
-/// Takes out what is more than the count. First what has failed, so that nothing that runs is stopped for it; then what a
-/// promoted canary has replaced; then what has to leave its node anyway; then those whose names newer ones have; then those with the highest names, and any
-/// others. Completed allocations stay, and so do unknown ones.
+/// Takes out what is more than the count. First those whose names others have: what a promoted canary has replaced, then what a newer
+/// version has doubled. Were the failed ones stopped before them, the count would be right, and two would run under one name for good.
+/// Then what has failed, so that nothing else that runs is stopped for it; then what has to leave its node anyway; then those with the
+/// highest names, and any others. Completed allocations stay, and so do unknown ones.
 pub fn stop_surplus<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
     let GroupAllocs { untainted, migrating, now, canaries } = held;
     let known = untainted.values().filter(|a| a.client != ClientStatus::Unknown).count();
@@ -33,7 +34,7 @@ pub fn stop_surplus<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameI
     let (replaced, live): (Vec<_>, Vec<_>) = live.into_iter().partition(succeeded);
     let (doubled, live) = split_duplicate_names(live);
     let mut stopped = Vec::new();
-    for candidates in [ended, replaced, migrating.values().copied().collect(), doubled] {
+    for candidates in [replaced, doubled, ended, migrating.values().copied().collect()] {
         let taken = highest_first(candidates, &mut surplus);
         taken.iter().for_each(|a| names.release(a.index()));
         stopped.extend(taken);

@@ -302,6 +302,35 @@ fn r8_5_3a_a_promoted_canary_replaces_its_namesake() {
     assert_eq!(names_of(&changes.destructive), strings(&["[1]"]), "and the update goes on");
 }
 
+/// Else the count would be right without the failed one, and two would run under one name for good.
+#[test]
+fn r8_5_3a_what_a_canary_replaced_goes_before_the_failed() {
+    let old = with_update(2, 1, 1);
+    let new = next_version(&old);
+    let mut deployment = deployment(&new, 2);
+    let mut allocs = running(&old, &[0, 1]);
+    allocs[1].client = C::Failed;
+    allocs.push(canary(&new, 0, &mut deployment, Some(true)));
+    (group_of(&mut deployment).desired_canaries, group_of(&mut deployment).promoted) = (1, true);
+    let case = Case::rolling(&new, Some(&deployment));
+    let changes = case.changes(&allocs);
+    let stops: Vec<_> = changes.stops.iter().map(|s| s.alloc.id).collect();
+    assert_eq!(stops, [allocs[0].id]);
+}
+
+#[test]
+fn r8_5_3_an_older_version_goes_before_the_failed() {
+    let old = with_update(2, 1, 0);
+    let new = next_version(&old);
+    let mut allocs = running(&old, &[0, 1]);
+    allocs[1].client = C::Failed;
+    allocs.extend(running(&new, &[0]).into_iter().map(|a| Allocation { id: alloc_id(90), ..a }));
+    let case = Case::rolling(&new, None);
+    let changes = case.changes(&allocs);
+    let stops: Vec<_> = changes.stops.iter().map(|s| s.alloc.id).collect();
+    assert_eq!(stops, [allocs[0].id]);
+}
+
 #[test]
 fn r8_5_3b_migrating_allocs_with_highest_names_stop() {
     let job = job("a", 2);
