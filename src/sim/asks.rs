@@ -15,6 +15,7 @@ use api::response::Response;
 use model::time::{Mono, Span};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use wire::http::{Method, Request};
 use wire::request::{Refusal, WriteReply, WriteRequest};
 
@@ -44,6 +45,8 @@ pub struct Asks {
     acknowledged: u64,
     /// The same of those that made an evaluation.
     evaluated: u64,
+    /// The same of those that changed a job.
+    jobs_changed: u64,
     /// The newest index that a list has shown to anybody.
     shown: BTreeMap<&'static str, u64>,
     pub reads: u64,
@@ -57,6 +60,35 @@ impl Asks {
 
     pub fn asked(&self, call: u64) -> bool {
         self.open.contains_key(&call)
+    }
+
+    /// What a list that is asked for now shows at least: what was shown, and what was acknowledged to have changed it.
+    fn least(&self, target: &str) -> u64 {
+        let acknowledged = match target {
+            "/v1/evaluations" => self.evaluated,
+            "/v1/jobs" => self.jobs_changed,
+            _ => 0,
+        };
+        self.shown.get(target).copied().unwrap_or(0).max(acknowledged)
+    }
+
+    /// The newest index that any write was acknowledged with.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// A write was acknowledged with that index. `before`: the newest one of all when it was asked for. Each write is an entry of
+    /// its own, and the later one comes behind.
+    pub fn note_written(&mut self, what: impl Debug, index: u64, before: u64) -> Result<(), String> {
+        if index <= before {
+            return Err(format!("{before} was acknowledged, and {what:?}, which began later, got {index}"));
+        }
+        self.acknowledged = self.acknowledged.max(index);
+        Ok(())
+    }
+
+    pub fn note_job_changed(&mut self, index: u64) {
+        self.jobs_changed = self.jobs_changed.max(index);
     }
 }
 
@@ -107,14 +139,11 @@ impl World {
         let Some(server) = self.server_of(User::Reader) else { return };
         let at = self.agent_of(User::Reader, server);
         let target = TARGETS[(which % TARGETS.len() as u64) as usize];
-        let shown = self.asks.shown.get(target).copied().unwrap_or(0);
-        let evaluated = if target == "/v1/evaluations" { self.asks.evaluated } else { 0 };
-        let least = shown.max(evaluated);
+        let least = self.asks.least(target);
         let blocks = least > 0 && which.is_multiple_of(3);
         let query = if blocks { format!("index={least}&wait=20s") } else { String::new() };
         let call = self.call(at, Request { query, ..get(target) });
         let blocks_until = blocks.then(|| self.now.after(BLOCKS));
-        let least = shown.max(evaluated);
         self.asks.open.insert(call, Question::Read { at, target, least, blocks_until });
     }
 
@@ -161,13 +190,18 @@ impl World {
         result: &Result<WriteReply, Refusal>,
         before: u64,
     ) -> Result<(), String> {
-        let Ok(WriteReply::Job { eval, index, .. }) = result else { return Ok(()) };
-        if *index <= before {
-            return Err(format!("{before} was acknowledged, and {action:?}, which began later, got {index}"));
+        let Ok(reply) = result else { return Ok(()) };
+        let index = reply.index();
+        // there was nothing to stop, and no entry says so; or the token has made its job before
+        if index == 0 || matches!(reply, WriteReply::Dispatched { eval: None, .. }) {
+            return Ok(());
         }
-        self.asks.acknowledged = self.asks.acknowledged.max(*index);
-        if eval.is_some() {
-            self.asks.evaluated = self.asks.evaluated.max(*index);
+        self.asks.note_written(action, index, before)?;
+        if let WriteReply::Job { eval: Some(_), .. } | WriteReply::Dispatched { eval: Some(_), .. } = reply {
+            self.asks.evaluated = self.asks.evaluated.max(index);
+        }
+        if changes_a_job(action, reply) {
+            self.asks.note_job_changed(index);
         }
         Ok(())
     }
@@ -203,7 +237,19 @@ fn an_index_that_goes_back_is_found() {
     let action = WriteRequest::CollectGarbage;
     let done = |index| Ok(WriteReply::Job { eval: None, job_modify_index: index, index });
     assert_eq!(world.note_index(&action, &done(7), 6), Ok(()));
-    assert!(world.note_index(&action, &done(7), 7).is_err_and(|e| e.contains("which began later")));
+    let nothing = |index| Ok(WriteReply::Nothing { index });
+    assert_eq!(world.note_index(&action, &nothing(0), 7), Ok(()), "nothing was done");
+    let dispatched =
+        |eval| Ok(WriteReply::Dispatched { job: "form/1".into(), eval, create_index: 5, index: 5 });
+    assert_eq!(world.note_index(&action, &dispatched(None), 7), Ok(()), "it was there already");
+    assert!(world.note_index(&action, &dispatched(Some(Default::default())), 7).is_err());
+    for done in [done(7), nothing(7)] {
+        assert!(world.note_index(&action, &done, 7).is_err_and(|e| e.contains("which began later")));
+    }
+    assert_eq!((world.asks.least("/v1/jobs"), world.asks.least("/v1/evaluations")), (7, 0));
+    let made = |index| Ok(WriteReply::Job { eval: Some(Default::default()), job_modify_index: 7, index });
+    assert_eq!(world.note_index(&action, &made(9), 8), Ok(()));
+    assert_eq!((world.asks.least("/v1/jobs"), world.asks.least("/v1/evaluations")), (7, 9));
     let at = Machine::Server(ServerAt { region: 0, server: 0 });
     let list = |index: u64| Response::json(&["a"], false).with("X-Nomad-Index", index);
     assert_eq!(world.list_read(at, "/v1/jobs", 7, &list(7)), Ok(()));
@@ -215,6 +261,16 @@ fn an_index_that_goes_back_is_found() {
 fn a_request_that_says_something_else_is_found() {
     let job = |id: &str| WriteRequest::ForceLaunch { job: model::id::JobKey::new("default", id) };
     assert!(is_meant(&job("a"), &job("a")) && !is_meant(&job("a"), &job("b")));
+}
+
+/// The entry has left a job otherwise than it was. One that is stopped already is not stopped again, whatever the answer's index.
+fn changes_a_job(action: &WriteRequest, reply: &WriteReply) -> bool {
+    match (action, reply) {
+        (WriteRequest::DeregisterJob { purge: false, .. } | WriteRequest::ForceLaunch { .. }, _) => false,
+        (_, WriteReply::Job { job_modify_index, index, .. }) => job_modify_index == index,
+        (_, WriteReply::Dispatched { create_index, index, .. }) => create_index == index,
+        _ => false,
+    }
 }
 
 /// A job gets its defaults on the way.

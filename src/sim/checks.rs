@@ -5,6 +5,7 @@ use super::ledger::WrittenJob;
 use super::node_host::End;
 use super::place::{NodeAt, ServerAt};
 use super::rollouts::{all_have_ended, given_up, on_trial};
+use super::scheduler_config::check_pause;
 use super::server_host::ServerHost;
 use super::tracked::{TrackedState, an_end_is_final};
 use super::users::HOME_REGION;
@@ -84,7 +85,10 @@ impl World {
         let before = region.track(view, changes, whole).map_err(|e| e.to_string())?;
         an_end_is_final(&before, &self.regions[at.region].tracked, changes)?;
         self.note_changes(at.region, view, changes)?;
-        self.note_history(at.region, changes);
+        if whole {
+            let region = &mut self.regions[at.region];
+            region.history.note_all(index, &region.tracked.jobs);
+        }
         self.check_forgotten(at.region, &before)?;
         self.check_dispatches(at.region)?;
         let tracked = &self.regions[at.region].tracked;
@@ -103,9 +107,9 @@ impl World {
     }
 
     /// What a leader holds in memory is what the state says.
-    fn check_leader(&self, at: ServerAt, view: &View) -> Result<(), String> {
+    pub(super) fn check_leader(&self, at: ServerAt, view: &View) -> Result<(), String> {
         let Some(server) = &self.regions[at].brain else { return Ok(()) };
-        self.check_pause(at)?;
+        check_pause(server.queued_in_the_pause())?;
         let tracked = &self.regions[at.region].tracked;
         if let Some(queued) = server.queued_at_rest() {
             queues_are_what_the_state_says(tracked, &queued)?;
@@ -136,7 +140,7 @@ impl World {
     }
 
     /// What the servers call complete, and nobody stopped, has ended with success before its keeper's eyes.
-    fn success_was_seen(&self, region: usize, view: &View) -> Result<(), String> {
+    pub(super) fn success_was_seen(&self, region: usize, view: &View) -> Result<(), String> {
         let ends = || self.regions[region].nodes.iter().flat_map(|n| n.ends.values());
         for alloc in allocs(view)? {
             if alloc.client != ClientStatus::Complete || self.regions[region].stopped.contains_key(&alloc.id)
@@ -246,7 +250,7 @@ impl World {
         self.nodes_run_what_is_wanted(&view)
     }
 
-    fn acknowledged_is_there(&self, view: &View) -> Result<(), String> {
+    pub(super) fn acknowledged_is_there(&self, view: &View) -> Result<(), String> {
         for (key, may_be) in self.ledger.jobs() {
             let job = view.job(key).map_err(|e| e.to_string())?;
             let is = |left: &WrittenJob| match (left, &job) {
@@ -271,7 +275,7 @@ impl World {
         Ok(())
     }
 
-    fn job_is_as_wanted(&self, view: &View, job: &Job) -> Result<(), String> {
+    pub(super) fn job_is_as_wanted(&self, view: &View, job: &Job) -> Result<(), String> {
         let key = job.spec.key();
         let mut live = live(view, &key)?;
         let trial = on_trial(view, job)?;
@@ -321,7 +325,7 @@ impl World {
         Ok(())
     }
 
-    fn nodes_run_what_is_wanted(&self, view: &View) -> Result<(), String> {
+    pub(super) fn nodes_run_what_is_wanted(&self, view: &View) -> Result<(), String> {
         let region = &self.regions[HOME_REGION];
         for node in &region.nodes {
             let (mut wanted, mut leaving) = (BTreeSet::new(), BTreeSet::new());
@@ -351,7 +355,7 @@ impl World {
 
 /// One of each group on each node that takes new work, unless it has failed there or there is no room; never two, none where there is
 /// no node.
-fn is_on_every_node(view: &View, job: &Job) -> Result<(), String> {
+pub(super) fn is_on_every_node(view: &View, job: &Job) -> Result<(), String> {
     let key = job.spec.key();
     let open = view.open_evals().map_err(|e| e.to_string())?;
     let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
@@ -403,7 +407,7 @@ fn live(view: &View, key: &JobKey) -> Result<Vec<Allocation>, String> {
     Ok(all)
 }
 
-fn no_node_is_over_committed(view: &View, tracked: &TrackedState) -> Result<(), String> {
+pub(super) fn no_node_is_over_committed(view: &View, tracked: &TrackedState) -> Result<(), String> {
     let mut used: BTreeMap<_, Amount> = BTreeMap::new();
     for alloc in tracked.allocs.values().filter(|a| !a.terminal()) {
         let sum = used.entry(alloc.node_id).or_default();
@@ -429,7 +433,7 @@ fn note_unknown(faults: &mut Faults, alloc: &Allocation) {
 }
 
 /// Ports, cores and devices of all that may run.
-fn nothing_is_held_by_two(tracked: &TrackedState) -> Result<(), String> {
+pub(super) fn nothing_is_held_by_two(tracked: &TrackedState) -> Result<(), String> {
     let mut held = BTreeMap::new();
     for alloc in tracked.allocs.values().filter(|a| !a.terminal()) {
         for claim in alloc.resources.claims() {
@@ -442,7 +446,10 @@ fn nothing_is_held_by_two(tracked: &TrackedState) -> Result<(), String> {
 }
 
 /// What a new leader would build from the state is what this one has.
-fn queues_are_what_the_state_says(tracked: &TrackedState, queued: &BTreeSet<EvalId>) -> Result<(), String> {
+pub(super) fn queues_are_what_the_state_says(
+    tracked: &TrackedState,
+    queued: &BTreeSet<EvalId>,
+) -> Result<(), String> {
     let open = tracked.evals.values().filter(|e| !e.status.is_terminal());
     let open: BTreeSet<EvalId> = open.map(|e| e.id).collect();
     if open == *queued {

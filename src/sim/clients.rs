@@ -5,12 +5,14 @@
 //!
 //! Refuses to know: servers' states. What it says of them is what HTTP said.
 
+use super::api_requests::index_of;
 use super::faults::Kind;
 use super::http_calls::Outcome;
 use super::place::{Machine, NodeAt, ServerAt};
 use super::users::HOME_REGION;
 use super::world::{Event, World};
 use api::response::Response;
+use model::id::JobKey;
 use model::random::Stream;
 use model::time::Span;
 use serde_json::{Value, json};
@@ -21,16 +23,10 @@ const JOBS: u64 = 4;
 
 /// A question under way.
 enum Question {
-    Write {
-        job: String,
-        value: u64,
-    },
+    /// `acknowledged`: the newest index that any write was acknowledged with when it began.
+    Write { job: String, value: u64, acknowledged: u64 },
     /// `least`: the newest index of the job that anybody had seen when it began; 0 for a stale read.
-    Read {
-        job: String,
-        least: u64,
-        stale: bool,
-    },
+    Read { job: String, least: u64, stale: bool, at: Machine },
     /// An operator's. Whatever is answered is well.
     Operation,
 }
@@ -165,7 +161,8 @@ impl World {
         let request = request(Method::Put, "/v1/jobs".into(), "", body.to_string().into_bytes());
         let id = self.call(at, request);
         self.note(|_| format!("client  {id} writes {value} into {job} at {at}"));
-        self.clients.questions.insert(id, Question::Write { job, value });
+        let acknowledged = self.asks.acknowledged();
+        self.clients.questions.insert(id, Question::Write { job, value, acknowledged });
     }
 
     pub fn client_reads(&mut self, at: Machine, job: String, stale: bool) {
@@ -173,7 +170,7 @@ impl World {
         let query = if stale { "stale" } else { "" };
         let id = self.call(at, request(Method::Get, format!("/v1/job/{job}"), query, vec![]));
         self.note(|_| format!("client  {id} reads {job} at {at}, stale: {stale}"));
-        self.clients.questions.insert(id, Question::Read { job, least, stale });
+        self.clients.questions.insert(id, Question::Read { job, least, stale, at });
     }
 
     /// An operator asks that server.
@@ -200,20 +197,43 @@ impl World {
                 self.clients.operations.push(response.status);
                 Ok(())
             }
-            (Question::Write { job, value }, Outcome::Answered(response)) if response.status == 200 => {
-                let index = number(&json_of(&response)?, "JobModifyIndex")?;
-                self.clients.acknowledged += 1;
-                let newest = self.clients.newest.entry(job.clone()).or_default();
-                *newest = index.max(*newest);
-                self.faults.fired(Kind::AskedOverHttp);
-                self.clients.learn(&job, index, value)
+            (Question::Write { job, value, acknowledged }, Outcome::Answered(response))
+                if response.status == 200 =>
+            {
+                self.client_wrote(&job, value, acknowledged, &response)
             }
             // refused, or nobody knows: both are a status of 500, and the value may be there
             (Question::Write { .. }, Outcome::Answered(response)) => no_success(&response),
-            (Question::Read { job, least, stale }, Outcome::Answered(response)) => {
+            (Question::Read { job, least, stale, at }, Outcome::Answered(response)) => {
+                if let (Machine::Server(at), true, 200) = (at, stale, response.status) {
+                    self.check_contact(at, &response)?;
+                }
                 self.client_read(&job, least, stale, &response)
             }
         }
+    }
+
+    fn client_wrote(
+        &mut self,
+        job: &str,
+        value: u64,
+        before: u64,
+        response: &Response,
+    ) -> Result<(), String> {
+        let changed = number(&json_of(response)?, "JobModifyIndex")?;
+        let index = index_of(response).ok_or("an answer to a write without its index")?;
+        self.asks.note_written(format!("a write of {value} into {job}"), index, before)?;
+        // each value is another one, and so each write is another version
+        if changed != index {
+            return Err(format!("{job} was written at {index}, and said to have changed at {changed}"));
+        }
+        self.asks.note_job_changed(index);
+        self.check_value_witness(&JobKey::new("default", job), index, value)?;
+        self.clients.acknowledged += 1;
+        let newest = self.clients.newest.entry(job.to_string()).or_default();
+        *newest = index.max(*newest);
+        self.faults.fired(Kind::AskedOverHttp);
+        self.clients.learn(job, index, value)
     }
 
     fn client_read(&mut self, job: &str, least: u64, stale: bool, response: &Response) -> Result<(), String> {
@@ -264,4 +284,33 @@ fn no_success(response: &Response) -> Result<(), String> {
         500 | 429 => Ok(()),
         status => Err(format!("a sound request got {status}: {}", String::from_utf8_lossy(&response.body))),
     }
+}
+
+#[test]
+fn a_value_that_nobody_wrote_or_that_comes_twice_is_found() {
+    let mut clients = Clients::new(1);
+    clients.asked.insert("a".into(), vec![1, 2]);
+    let mut learn = |job: &str, index, value| clients.learn(job, index, value);
+    let found = |learnt: Result<(), String>, why: &str| learnt.is_err_and(|e| e.contains(why));
+    assert_eq!(learn("a", 5, 1), Ok(()));
+    assert_eq!(learn("a", 5, 1), Ok(()), "it is read again");
+    assert!(found(learn("a", 6, 3), "which nobody wrote"));
+    assert!(found(learn("b", 6, 1), "which nobody wrote"));
+    assert!(found(learn("a", 5, 2), "had the value 1, and now 2"));
+    assert!(found(learn("a", 6, 1), "got the value 1 at 5 and at 6"));
+    assert_eq!(learn("a", 7, 2), Ok(()));
+}
+
+#[test]
+fn an_answer_to_a_write_whose_indexes_contradict_is_found() {
+    let answer = |index: u64, changed: u64, before: u64| {
+        let mut world = World::new(1, 3, 1, false);
+        world.clients.asked.insert("a".into(), vec![1]);
+        let response =
+            Response::json(&json!({ "JobModifyIndex": changed }), false).with("X-Nomad-Index", index);
+        world.client_wrote("a", 1, before, &response)
+    };
+    assert_eq!(answer(7, 7, 6), Ok(()));
+    assert!(answer(7, 7, 7).is_err_and(|e| e.contains("which began later, got 7")));
+    assert!(answer(7, 6, 5).is_err_and(|e| e.contains("said to have changed at 6")));
 }

@@ -123,3 +123,27 @@ fn an_old_read_is_found() {
     let found = world.run_until(end).expect_err("an old answer is seen");
     assert!(found.contains("a read that began later shows"), "{found}");
 }
+
+/// While no leader is there, the others talk to each other: that is no contact with one.
+#[test]
+fn whoever_has_lost_its_leader_says_so() {
+    let mut told = 0;
+    for seed in 1..=3 {
+        let mut world = with_clients(3, seed);
+        run_for(&mut world, Span::seconds(10));
+        for _ in 0..4 {
+            let (leader, _) = await_leader(&mut world);
+            world.stop_server(leader, Span::seconds(6));
+            for _ in 0..60 {
+                for at in world.regions.servers().into_iter().filter(|at| *at != leader) {
+                    world.client_reads(Machine::Server(at), "http-0".into(), true);
+                }
+                run_for(&mut world, Span::millis(50));
+            }
+            run_for(&mut world, Span::seconds(12));
+        }
+        told += world.clients.stale_reads;
+        stop_clients(&mut world);
+    }
+    assert!(told > 500, "{told} stale reads");
+}

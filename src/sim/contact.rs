@@ -15,6 +15,10 @@ const LATE_SIGNAL: Span = Span::seconds(20);
 
 #[derive(Debug, Default)]
 pub struct Contact {
+    /// Whom it asked last, whatever it asked.
+    asks: Option<Peer>,
+    /// How often that was another one than before.
+    pub turned_away: u64,
     awaited: Option<Awaited>,
     heard_at: Mono,
     /// The longest silence of late, and when it ended.
@@ -32,6 +36,8 @@ struct Awaited {
 impl Contact {
     /// The agent sends a frame.
     pub fn sent(&mut self, to: Peer, bytes: &[u8], now: Mono) {
+        let before = self.asks.replace(to);
+        self.turned_away += u64::from(before.is_some_and(|before| before != to));
         if let Ok(Frame { request: number, body: Body::Request(asked) }) = frame::decode(bytes)
             && matches!(asked, NodeRequest::Register { .. } | NodeRequest::Heartbeat { .. })
         {
@@ -51,6 +57,11 @@ impl Contact {
             }
             self.heard_at = now;
         }
+    }
+
+    /// The server that it asks.
+    pub fn server(&self) -> Option<Peer> {
+        self.asks
     }
 
     /// What was asked is answered to nobody.

@@ -245,3 +245,96 @@ impl World {
 fn is_child(key: &JobKey) -> bool {
     key.namespace == "default" && key.id.starts_with("form/")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tracked::TrackedState;
+    use model::dispatch::Dispatch;
+    use model::job::Job;
+    use state::samples::{Region as Sample, register, spec};
+    use std::sync::Arc;
+
+    fn is_found<T: std::fmt::Debug>(found: Result<T, String>, sentence: &str) {
+        assert!(found.as_ref().is_err_and(|e| e.contains(sentence)), "{sentence}: {found:?}");
+    }
+
+    fn child(id: &str, token: &str) -> JobSpec {
+        let dispatch = Dispatch { payload: payload(token), token: token.into(), made_of: None };
+        JobSpec { dispatch: Some(dispatch), ..spec(id, 1) }
+    }
+
+    /// A world that has seen these jobs.
+    fn world_with(specs: &[JobSpec]) -> World {
+        let mut region = Sample::default();
+        specs.iter().for_each(|spec| drop(region.run(&register(spec.clone(), None))));
+        let mut world = World::new(1, 1, 1, false);
+        world.regions[HOME_REGION].tracked = TrackedState::read(&region.view()).expect("reads");
+        world
+    }
+
+    #[test]
+    fn a_dispatched_job_that_is_another_is_found() {
+        let (one, two) = (child("form/1", "a"), child("form/2", "b"));
+        let found = |specs: &[JobSpec]| world_with(specs).check_dispatches(HOME_REGION);
+        assert_eq!(found(&[one.clone(), two]), Ok(()));
+        is_found(found(&[JobSpec { dispatch: None, ..one.clone() }]), "form/1 was not dispatched");
+        let other = Dispatch { payload: payload("b"), token: "a".into(), made_of: None };
+        is_found(found(&[JobSpec { dispatch: Some(other), ..one.clone() }]), "is not what a brought along");
+        is_found(found(&[JobSpec { groups: vec![], ..one.clone() }]), "is not what a brought along");
+        is_found(found(&[one, child("form/2", "a")]), "a has made two jobs");
+    }
+
+    #[test]
+    fn a_dispatched_job_that_goes_before_its_end_is_found() {
+        let mut world = world_with(&[child("form/1", "a")]);
+        let key = JobKey::new("default", "form/1");
+        assert_eq!(world.check_dispatches(HOME_REGION), Ok(()));
+        let job = world.regions[HOME_REGION].tracked.jobs.remove(&key).expect("was seen");
+        is_found(world.check_dispatches(HOME_REGION), "form/1 is gone, and had not ended");
+        let ended = Arc::new(Job { status: JobStatus::Dead, ..Job::clone(&job) });
+        world.regions[HOME_REGION].tracked.jobs.insert(key.clone(), ended);
+        assert_eq!(world.check_dispatches(HOME_REGION), Ok(()));
+        world.regions[HOME_REGION].tracked.jobs.remove(&key);
+        assert_eq!(world.check_dispatches(HOME_REGION), Ok(()));
+    }
+
+    #[test]
+    fn a_dispatched_job_that_does_not_end_is_found() {
+        let mut world = World::new(1, 1, 1, false);
+        world.faults.heal();
+        world.start_all().expect("fresh disks open");
+        assert_eq!(world.check_dispatched(), Ok(()));
+        world.dispatchers.there.insert("form/1".into());
+        is_found(world.check_dispatched(), "form/1 has not ended");
+        world.dispatchers.seen.insert("form/1".into(), ("a".into(), JobStatus::Dead));
+        assert_eq!(world.check_dispatched(), Ok(()));
+    }
+
+    #[test]
+    fn a_token_with_two_jobs_or_with_anothers_is_found() {
+        let mut world = World::new(1, 1, 1, false);
+        let answer = |world: &mut World, token: &str, job: &str, create_index, new: bool| {
+            let question = FIRST_QUESTION + 1;
+            world.dispatchers.open.insert(question, token.into());
+            let eval = new.then(Default::default);
+            let reply = WriteReply::Dispatched { job: job.into(), eval, create_index, index: 9 };
+            world.dispatch_answered(question, &Ok(reply))
+        };
+        is_found(answer(&mut world, "a", "form/1", 5, true), "which never was, or is another's");
+        for job in ["form/1", "form/2"] {
+            world.dispatchers.seen.insert(job.into(), ("a".into(), JobStatus::Running));
+            world.dispatchers.there.insert(job.into());
+        }
+        is_found(answer(&mut world, "b", "form/1", 5, true), "which never was, or is another's");
+        assert_eq!(answer(&mut world, "a", "form/1", 5, true), Ok(true));
+        assert_eq!(answer(&mut world, "a", "form/1", 5, false), Ok(true), "it was there already");
+        is_found(answer(&mut world, "a", "form/1", 5, true), "a made form/1 twice");
+        is_found(answer(&mut world, "a", "form/2", 6, true), "which is still there");
+        is_found(world.dispatch_answered(FIRST_QUESTION + 1, &unavailable()), "answered twice");
+    }
+
+    fn unavailable() -> Result<WriteReply, Refusal> {
+        Err(Refusal::new(RefusalKind::Unavailable, "No cluster leader"))
+    }
+}

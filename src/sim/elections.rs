@@ -11,6 +11,8 @@ use super::users::HOME_REGION;
 use super::world::{Event, World};
 use model::time::{Mono, Span};
 use server::effects::Input;
+use std::collections::BTreeSet;
+use wire::http::Method;
 use wire::rpc::Peer;
 
 const NODES: usize = 3;
@@ -217,4 +219,41 @@ fn a_server_alone_leads_at_once() {
     let mut world = region_of(1, 1);
     world.run_until(Mono(1).after(Span::millis(100))).expect("no fault, no failure");
     assert_eq!(leaders(&world).len(), 1);
+}
+
+/// Who leads is no business of a node: the server that it is connected to goes on relaying.
+#[test]
+fn a_change_of_leader_reconnects_no_node() {
+    let mut world = region_of(3, 1);
+    await_leader(&mut world);
+    run_for(&mut world, Span::minutes(1));
+    let nodes = world.regions.nodes();
+    let asks = |world: &World| -> Vec<_> {
+        nodes
+            .iter()
+            .map(|n| (world.regions[*n].contact.server(), world.regions[*n].contact.turned_away))
+            .collect()
+    };
+    let before = asks(&world);
+    let mut led = BTreeSet::new();
+    for round in 0..5 {
+        let (leader, _) = await_leader(&mut world);
+        // to the server that the nodes ask, and from it
+        let id = |at: &ServerAt| world.regions[*at].id();
+        let is_asked = |at: &ServerAt| before.iter().any(|(server, _)| *server == Some(Peer::Server(id(at))));
+        led.insert(is_asked(&leader));
+        let next = world.regions.servers().into_iter().find(|at| is_asked(at) != is_asked(&leader));
+        let query = format!("id={}", id(&next.expect("one is asked, and two are not")));
+        world.operator_calls(leader, Method::Put, "/v1/operator/raft/transfer-leadership", &query);
+        run_for(&mut world, Span::seconds(10));
+        let (next, _) = await_leader(&mut world);
+        assert_ne!(next, leader, "round {round}");
+        world.register_with_meta(next, &format!("quiet-{round}"), 1, 0);
+        run_for(&mut world, Span::seconds(20));
+        assert_eq!(asks(&world), before, "round {round}: a node has turned to another server");
+        let silences = nodes.iter().map(|n| world.regions[*n].contact.silence(world.now));
+        assert!(silences.max() < Some(Span::seconds(30)), "round {round}: heartbeats are answered");
+    }
+    assert_eq!(led.len(), 2, "their server has led, and has followed");
+    settle(&mut world);
 }

@@ -178,6 +178,7 @@ impl World {
         }
         let region = &mut self.regions[at.region];
         told.into_iter().try_for_each(|(index, events)| region.note_told(index, events))?;
+        region.history.note_told((first, applied), &events);
         events.into_iter().for_each(|entry| self.regions[at].events.kept.push(entry));
         Ok(())
     }

@@ -91,7 +91,13 @@ impl World {
     }
 
     /// Launches up to `launched` are decided now.
-    fn check_launch(&mut self, view: &View, job: &Job, before: Wall, launched: Wall) -> Result<(), String> {
+    pub(super) fn check_launch(
+        &mut self,
+        view: &View,
+        job: &Job,
+        before: Wall,
+        launched: Wall,
+    ) -> Result<(), String> {
         let key = job.spec.key();
         let Some(schedule) = schedule(&job.spec) else {
             return Err(format!("{key} has no times to launch at"));
@@ -133,7 +139,7 @@ impl World {
     }
 
     /// By the clock at most once, and besides as often as somebody wanted it in that second, or may have wanted it.
-    fn is_launched_once(&self, view: &View, child: &Job) -> Result<(), String> {
+    pub(super) fn is_launched_once(&self, view: &View, child: &Job) -> Result<(), String> {
         let evals = view.evals_of_job(&child.spec.key()).map_err(|e| e.to_string())?;
         let by_hand = |e: &Evaluation| self.forced_launches.values().any(|known| *known == Some(e.id));
         let by_clock = |e: &&Evaluation| e.trigger == Trigger::PeriodicJob && !by_hand(e);

@@ -126,23 +126,7 @@ impl World {
 
     /// When all is well again: the drains have had their time, and what was drained is empty. Then all nodes are opened.
     pub fn check_drained(&mut self) -> Result<(), String> {
-        let view = self.newest_view()?;
-        for node in view.nodes().map_err(|e| e.to_string())? {
-            let here = view.allocs_of_node(node.info.id).map_err(|e| e.to_string())?;
-            let left: Vec<_> = here.iter().filter(|a| !a.client_terminal()).collect();
-            let name = &node.info.name;
-            let timed = node.drain.as_ref().is_some_and(|d| d.deadline != Span::ZERO);
-            if timed {
-                return Err(format!("the drain of {name} does not end: {left:#?}"));
-            }
-            // since then it was not opened
-            let of_operators = |m: &str| m.starts_with("Node drain") || m.starts_with("Node marked");
-            let newest = node.events.iter().rev().find(|e| of_operators(&e.message));
-            let drained = newest.is_some_and(|e| e.message == "Node drain complete");
-            if drained && !left.is_empty() {
-                return Err(format!("{name} was drained, and is not empty: {left:#?}"));
-            }
-        }
+        is_drained(&self.newest_view()?)?;
         for n in self.regions.nodes_of(HOME_REGION) {
             self.ask_for_node(n, NodeUpdateRequest::EndDrain { mark_eligible: true, meta: BTreeMap::new() });
         }
@@ -192,6 +176,27 @@ impl World {
     }
 }
 
+/// Every drain with a deadline has ended, and left nothing.
+fn is_drained(view: &View) -> Result<(), String> {
+    for node in view.nodes().map_err(|e| e.to_string())? {
+        let here = view.allocs_of_node(node.info.id).map_err(|e| e.to_string())?;
+        let left: Vec<_> = here.iter().filter(|a| !a.client_terminal()).collect();
+        let name = &node.info.name;
+        let timed = node.drain.as_ref().is_some_and(|d| d.deadline != Span::ZERO);
+        if timed {
+            return Err(format!("the drain of {name} does not end: {left:#?}"));
+        }
+        // since then it was not opened
+        let of_operators = |m: &str| m.starts_with("Node drain") || m.starts_with("Node marked");
+        let newest = node.events.iter().rev().find(|e| of_operators(&e.message));
+        let drained = newest.is_some_and(|e| e.message == "Node drain complete");
+        if drained && !left.is_empty() {
+            return Err(format!("{name} was drained, and is not empty: {left:#?}"));
+        }
+    }
+    Ok(())
+}
+
 /// A drain lets at most `max_parallel` allocations of the group leave at a time. `alloc` was just asked to.
 fn no_more_than_may(view: &View, alloc: &Allocation, tracked: &TrackedState) -> Result<(), String> {
     let Some(job) = view.job(&alloc.job).map_err(|e| e.to_string())? else { return Ok(()) };
@@ -213,4 +218,115 @@ fn no_more_than_may(view: &View, alloc: &Allocation, tracked: &TrackedState) -> 
 
 fn policy(job: &Job, alloc: &Allocation) -> Option<i64> {
     job.spec.group(&alloc.group)?.migrate.map(|m| m.max_parallel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::alloc::alloc_name;
+    use model::id::NodeId;
+    use model::job::{HealthCheck, MigratePolicy};
+    use state::samples::{AT, Region as Sample, alloc, eval_id, node_id, place, register, spec};
+    use wire::command::{Command, DrainProgress};
+
+    /// A node with two allocations of a job of which one may leave at a time.
+    fn region() -> Sample {
+        let mut region = Sample::default();
+        region.ready_node(1);
+        let mut web = spec("web", 2);
+        let migrate = MigratePolicy {
+            max_parallel: 1,
+            health_check: HealthCheck::TaskStates,
+            min_healthy_time: Span::ZERO,
+            healthy_deadline: Span::ZERO,
+        };
+        web.groups.iter_mut().for_each(|group| group.migrate = Some(migrate));
+        region.run(&register(web, None));
+        let job = region.job("web");
+        let named = |n: u128| Allocation {
+            name: alloc_name("web", "g", n as u64),
+            ..alloc(n, &job, node_id(1), eval_id(1))
+        };
+        let nodes = place(vec![named(1), named(2)]);
+        let (eval, deployment) = (eval_id(1), None);
+        region.run(&Command::ApplyPlan { eval, nodes, deployment, updates: vec![], evals: vec![], at: AT });
+        region
+    }
+
+    fn ask(region: &mut Sample, node: NodeId, request: NodeUpdateRequest) {
+        region.run(&Command::UpdateNode { node, request, evals: vec![], at: AT });
+    }
+
+    /// A world that has seen the state.
+    fn world_at(region: &Sample) -> World {
+        let mut world = World::new(1, 1, 1, false);
+        world.regions[HOME_REGION].tracked = TrackedState::read(&region.view()).expect("reads");
+        world
+    }
+
+    fn is_found(found: Result<(), String>, sentence: &str) {
+        assert!(found.as_ref().is_err_and(|e| e.contains(sentence)), "{sentence}: {found:?}");
+    }
+
+    #[test]
+    fn work_for_a_node_that_is_closed_is_found() {
+        let mut region = region();
+        let mut world = world_at(&region);
+        assert_eq!(world.check_drains(HOME_REGION, &region.view()), Ok(()));
+        ask(&mut region, node_id(1), NodeUpdateRequest::Eligible(false));
+        let view = region.view();
+        assert_eq!(world.check_drains(HOME_REGION, &view), Ok(()), "what was there stays");
+        let allocs = &mut world.regions[HOME_REGION].tracked.allocs;
+        allocs.values_mut().for_each(|a| Arc::make_mut(a).create_index = view.index() + 1);
+        is_found(world.check_drains(HOME_REGION, &view), "was placed on a node that is closed");
+        ask(&mut region, node_id(1), NodeUpdateRequest::Eligible(true));
+        assert_eq!(world.check_drains(HOME_REGION, &region.view()), Ok(()), "it is open again");
+    }
+
+    #[test]
+    fn a_drain_that_takes_too_many_at_once_is_found() {
+        let region = region();
+        let mut world = world_at(&region);
+        let view = region.view();
+        let leave = |world: &mut World, n: usize| {
+            let allocs = world.regions[HOME_REGION].tracked.allocs.values_mut().take(n);
+            allocs.for_each(|a| Arc::make_mut(a).transition.migrate = Some(Leave::WhenPlaced));
+            world.check_drains(HOME_REGION, &view)
+        };
+        assert_eq!(leave(&mut world, 1), Ok(()));
+        is_found(leave(&mut world, 2), "2 of g of default/web leave at once");
+    }
+
+    #[test]
+    fn a_drain_that_does_not_end_or_leaves_something_is_found() {
+        let mut region = region();
+        assert_eq!(is_drained(&region.view()), Ok(()));
+        let (deadline, meta) = (Span::hours(1), BTreeMap::new());
+        ask(&mut region, node_id(1), NodeUpdateRequest::Drain { deadline, ignore_system: false, meta });
+        is_found(is_drained(&region.view()), "the drain of node-1 does not end");
+        let drain = region.view().node(node_id(1)).expect("reads").expect("is there").drain.clone();
+        let drain = drain.expect("was begun");
+        let step = DrainProgress { node: node_id(1), drain, leaving: vec![], at_once: false, complete: true };
+        region.run(&Command::AdvanceDrains { steps: vec![step], evals: vec![], at: AT });
+        is_found(is_drained(&region.view()), "node-1 was drained, and is not empty");
+    }
+
+    #[test]
+    fn a_world_in_which_a_drain_goes_on_is_found() {
+        let mut world = World::new(1, 1, 1, false);
+        world.faults.heal();
+        world.start_all().expect("fresh disks open");
+        let run_for = |world: &mut World, seconds| {
+            world.run_until(world.now.after(Span::seconds(seconds))).expect("no fault, no failure");
+        };
+        run_for(&mut world, 20);
+        world.register_quietly("quiet-1", 1);
+        run_for(&mut world, 20);
+        assert_eq!(world.check_drained(), Ok(()));
+        let (deadline, meta) = (Span::hours(1), BTreeMap::new());
+        let drain = NodeUpdateRequest::Drain { deadline, ignore_system: false, meta };
+        world.ask_for_node(NodeAt { region: HOME_REGION, node: 0 }, drain);
+        run_for(&mut world, 5);
+        is_found(world.check_drained(), "the drain of node-0 does not end");
+    }
 }

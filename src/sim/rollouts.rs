@@ -164,7 +164,7 @@ impl World {
 }
 
 /// At most `max_parallel` of the allocations stopped for this deployment have successors that are not known to be healthy.
-fn takes_no_more_than_it_may(
+pub(super) fn takes_no_more_than_it_may(
     view: &View,
     deployment: &Deployment,
     tracked: &TrackedState,
@@ -197,7 +197,7 @@ fn takes_no_more_than_it_may(
 
 /// Each name has one allocation (for a system job, one on each node), not counting those of unknown state; and in a
 /// deployment that has not succeeded, one canary.
-fn no_name_lives_twice(view: &View, tracked: &TrackedState) -> Result<(), String> {
+pub(super) fn no_name_lives_twice(view: &View, tracked: &TrackedState) -> Result<(), String> {
     let of = |d: &Arc<Deployment>| {
         let canaries = d.groups.values().flat_map(|g| g.placed_canaries.clone());
         canaries.map(|a| (a, d.id)).collect::<Vec<_>>()

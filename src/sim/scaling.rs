@@ -174,3 +174,43 @@ fn a_rollback_may_bring_what_was_scaled_while_stopped() {
     brought.groups[0].count = 2;
     assert!(!world.ledger.was_ever_wanted(&job, &brought), "nobody has said so");
 }
+
+#[test]
+fn a_count_that_is_not_what_was_said_last_is_found() {
+    let mut world = World::new(1, 1, 1, false);
+    world.faults.heal();
+    world.start_all().expect("fresh disks open");
+    let run_for = |world: &mut World, seconds| {
+        world.run_until(world.now.after(Span::seconds(seconds))).expect("no fault, no failure");
+    };
+    run_for(&mut world, 20);
+    world.register_quietly("job-0", 3);
+    run_for(&mut world, 60);
+    let (job, at) = (JobKey::new("default", "job-0"), ServerAt { region: HOME_REGION, server: 0 });
+    world.ask_to_scale(at, job.clone(), Some(1));
+    run_for(&mut world, 5);
+    assert_eq!(world.faults.counts().get(&Kind::Scaled), Some(&1));
+    let token = world.workload.token() - 1;
+    assert_eq!(world.check_scaled(&job, 1, token, 1), Ok(()));
+    for (count, token) in [(2, token), (1, token + 7)] {
+        let found = world.check_scaled(&job, count, token, 1);
+        assert!(found.as_ref().is_err_and(|e| e.contains("and its events are")), "{found:?}");
+    }
+    assert_eq!(world.check_scaled(&job, 2, token, u64::MAX), Ok(()), "its server is not there yet");
+}
+
+#[test]
+fn a_word_beyond_a_limit_that_is_taken_is_found() {
+    let mut world = World::new(1, 1, 1, false);
+    let job = JobKey::new("default", "job-0");
+    let mut told = |beyond, result: &Result<WriteReply, Refusal>| {
+        world.scalers.asked.insert(1, Asked { job: job.clone(), count: Some(9), beyond });
+        world.note_scaled(1, result)
+    };
+    let refused = Err(Refusal::new(RefusalKind::Invalid, "group count was greater than scaling maximum"));
+    let done = Ok(WriteReply::Nothing { index: 7 });
+    assert_eq!(told(true, &refused), Ok(()));
+    assert_eq!(told(false, &done), Ok(()), "no server is up that could tell more");
+    assert!(told(true, &done).is_err_and(|e| e.contains("beyond its limits")));
+    assert!(told(false, &refused).is_err_and(|e| e.contains("was not scaled")));
+}

@@ -5,6 +5,7 @@ use super::disk::SimDisk;
 use super::event_readers::ServerEvents;
 use super::faults::Kind;
 use super::garbage::RULES;
+use super::heard::{self, Heard};
 use super::place::{Daemon, Machine, ServerAt};
 use super::trace::fnv;
 use super::world::{Event, World};
@@ -74,9 +75,11 @@ pub struct ServerHost {
     pub clock: Clock,
     pub lose_next_worker: bool,
     /// The newest index that was shown as applied.
-    applied: u64,
+    pub applied: u64,
     /// When its last turn began, another server's state was on its way.
     pub was_installing: bool,
+    /// In this life, of its leader.
+    pub heard: Heard,
     /// The checkers know this life's state.
     pub is_tracked: bool,
     pub full: bool,
@@ -119,6 +122,7 @@ impl ServerHost {
             lose_next_worker: false,
             applied: 0,
             was_installing: false,
+            heard: Heard::default(),
             is_tracked: false,
             full: false,
             told_full: false,
@@ -256,6 +260,7 @@ impl World {
         host.brain = Some(server);
         host.told_full = false;
         host.is_tracked = false;
+        host.heard = Heard::default();
         host.reservations = RefCell::default();
         host.events = ServerEvents::begin(host.applied_index());
         host.turn_at = None;
@@ -340,6 +345,8 @@ impl World {
         let refused = std::mem::take(&mut self.regions[at].refused);
         refused.into_iter().try_for_each(|effect| self.execute_server_effect(at, effect))?;
         let inputs = self.server_inputs(at);
+        let senders = heard::senders(&inputs);
+        let leader = self.regions[at].brain.as_ref().and_then(|server| server.status().leader);
         let host = &mut self.regions[at];
         let now = host.clock.at(self.now);
         let Some(server) = &mut host.brain else { return Ok(()) };
@@ -352,6 +359,7 @@ impl World {
         match turn {
             // a reader who makes room in the cache writes, too: the power may have failed without the turn's noticing
             Ok(turn) if !self.regions[at].disk.is_dead() => {
+                self.note_heard(at, &senders, leader);
                 self.server_disk_is_slow(at, &turn);
                 self.execute_server_effects(at, turn)?;
                 self.lag = Span::ZERO;

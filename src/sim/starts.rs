@@ -436,8 +436,28 @@ mod tests {
             let other = stage.spawn(2, "init");
             let found = stage.world.check_start(N, other);
             assert!(found.is_err_and(|e| e.contains("both hold")));
+            let held = stage.world.check_holders(N, Stage::alloc(2));
+            assert!(held.is_err_and(|e| e.contains("both hold")));
             stage.end(init, ProcessEnd::Exit(0));
             assert_eq!(stage.world.check_start(N, other), Ok(()));
         }
+    }
+
+    #[test]
+    fn what_a_node_has_no_room_for_is_found() {
+        use state::samples::{Region, alloc, eval_id, node_id, register, spec};
+        let mut stage = Stage::new();
+        let mut region = Region::default();
+        region.run(&register(spec("web", 1), None));
+        let mut known = alloc(1, &region.job("web"), node_id(1), eval_id(1));
+        known.id = Stage::alloc(1);
+        let room = stage.world.regions[N].traits.capacity;
+        known.resources.tasks.values_mut().for_each(|task| task.cpu_mhz = room.cpu_mhz);
+        stage.world.regions[0].tracked.allocs.insert(known.id, known.clone().into());
+        assert_eq!(stage.world.check_room(N, known.id), Ok(()));
+        stage.world.regions[N].traits.capacity.cpu_mhz -= 1;
+        assert!(stage.world.check_room(N, known.id).is_err_and(|e| e.contains("too much in cpu")));
+        stage.world.regions[0].stopped.insert(known.id, Mono(1));
+        assert_eq!(stage.world.check_room(N, known.id), Ok(()), "it is on its way out");
     }
 }

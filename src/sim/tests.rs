@@ -48,8 +48,9 @@ struct Run {
     counts: BTreeMap<Kind, u64>,
     acknowledged: u64,
     reads: u64,
-    /// Answers that were held against the log.
+    /// Answers that were held against the log, and all that could have been.
     witnessed: u64,
+    answers: u64,
 }
 
 fn run(seed: u64, print: bool) -> Result<Run, String> {
@@ -67,6 +68,7 @@ fn run(seed: u64, print: bool) -> Result<Run, String> {
         acknowledged: world.ledger.acknowledged,
         reads: world.asks.reads + world.clients.reads,
         witnessed: world.regions[HOME_REGION].history.witnessed,
+        answers: world.regions[HOME_REGION].history.answers,
     })
 }
 
@@ -86,6 +88,7 @@ fn all_phases(world: &mut World) -> Result<(), String> {
     world.check_settled()?;
     world.check_agreed()?;
     world.check_replaced()?;
+    world.check_witnessed()?;
     world.check_events_read()
 }
 
@@ -178,6 +181,7 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
     if let Some(seed) = setting("DROVER_SIM_SEED") {
         let seen = run(seed, true).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         println!("fired: {:#?}", seen.counts);
+        println!("{} of {} answers were seen in the log", seen.witnessed, seen.answers);
         return;
     }
     let seeds = setting("DROVER_SIM_SEEDS").unwrap_or(20);

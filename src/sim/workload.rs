@@ -258,9 +258,9 @@ impl World {
         // what a node has sent may arrive when its user has given up
         let is_alone = self.regions[HOME_REGION].servers.len() == 1 && !self.users.some_ask_nodes();
         match result {
-            Ok(WriteReply::Job { job_modify_index, .. }) => {
+            Ok(WriteReply::Job { job_modify_index, index, .. }) => {
                 if let Some((job, written)) = self.ledger.acknowledge(token, self.now) {
-                    self.check_witness(&job, job_modify_index, &written)?;
+                    self.check_witness(&job, (index, job_modify_index), &written)?;
                     self.check_told(&job, job_modify_index, &written)?;
                 }
             }

@@ -2,7 +2,7 @@
 
 use crate::decisions::Decision;
 use crate::source::Source;
-use crate::{checks, circles, citations, decisions, floors, items, public, tree, types};
+use crate::{checkers, checks, circles, citations, decisions, floors, items, public, tree, types};
 
 type Check = fn(&Source) -> Vec<String>;
 
@@ -221,6 +221,26 @@ fn a_brain_that_waits_and_a_record_that_is_not_plain_are_found() {
     let broken = |path, text| checks::plain_records(&Source::new(path, text)).len();
     let text = "#[serde(skip)]\na: u8,\n#[serde(default, skip_serializing_if = \"x\")]\nb: u8,\nc: serde_json::Value,";
     assert_eq!((broken("src/wire/a.rs", text), broken("src/api/a.rs", text)), (2, 0));
+}
+
+#[test]
+fn a_checker_that_no_test_breaks_is_found() {
+    let checker = "fn check_it() -> Result<(), String> { Ok(()) }\n";
+    for (test, wanted) in [
+        ("", 1),
+        ("#[test]\nfn t() { assert!(world.check_it().is_err()); }", 0),
+        ("#[test]\n// why\nfn t() { is_found(check_it(), \"it\"); }", 0),
+        ("#[test]\nfn t() { let mut found = |n| world.check_it(n); assert!(found(1).is_err_and(f)); }", 0),
+        ("#[test]\nfn t() { assert_eq!(world.check_it(), Ok(())); assert!(other().is_err()); }", 1),
+        ("#[test]\nfn t() { assert!(world.check_its().is_err()); }", 1),
+        ("#[test]\nfn t() { assert!(other().is_err()); // check_it\n}", 1),
+        ("fn t() { assert!(world.check_it().is_err()); }", 1),
+    ] {
+        let sources = |path| [Source::new(path, &format!("{checker}{test}"))];
+        let found = checkers::never_broken(&sources("src/sim/a.rs"));
+        assert_eq!(found.len(), wanted, "{test}: {found:?}");
+        assert_eq!(checkers::never_broken(&sources("src/api/a.rs")), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod canary;
+mod checkers;
 mod checks;
 mod circles;
 mod citations;
@@ -85,6 +86,11 @@ fn every_decision_is_whole_and_what_cites_it_finds_it() {
         found.extend(decisions::without_target(&path, &text, &files));
     }
     assert_none(found);
+}
+
+#[test]
+fn every_checker_of_the_simulator_is_broken_once() {
+    assert_none(checkers::never_broken(&Source::all()));
 }
 
 #[test]

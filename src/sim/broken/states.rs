@@ -1,0 +1,161 @@
+//! What is broken of allocations and deployments.
+
+use super::super::checks::{UPDATED, no_node_is_over_committed, nothing_is_held_by_two};
+use super::super::rollouts::{all_have_ended, no_name_lives_twice, takes_no_more_than_it_may, update};
+use super::super::tracked::TrackedState;
+use super::super::world::World;
+use super::{SERVER, is_found};
+use model::alloc::{Allocation, DesiredStatus, Health, alloc_name};
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
+use model::id::{DeploymentId, NodeId};
+use model::job::{Job, JobSpec, UpdatePolicy};
+use model::random::Stream;
+use model::time::{Span, Wall};
+use state::samples::{AT, Region as Sample, alloc, alloc_id, eval_id, node_id, place, register, spec};
+use std::sync::Arc;
+use wire::command::Command;
+
+/// With a node and a job that rolls one at a time.
+fn region() -> (Sample, Job) {
+    let mut region = Sample::default();
+    region.ready_node(1);
+    let mut web: JobSpec = spec("web", 2);
+    let rolls = UpdatePolicy { max_parallel: 1, canary: 0, ..update(&mut Stream::new(1, 1)) };
+    web.groups.iter_mut().for_each(|group| group.update = Some(rolls));
+    region.run(&register(web, None));
+    let job = region.job("web");
+    (region, job)
+}
+
+fn tracked(allocs: Vec<Allocation>) -> TrackedState {
+    let mut state = TrackedState::default();
+    state.allocs.extend(allocs.into_iter().map(|a| (a.id, Arc::new(a))));
+    state
+}
+
+/// The allocation `n` of the group, with a name of its own.
+fn named(n: u128, job: &Job) -> Allocation {
+    let name = alloc_name(&job.spec.id, "g", n as u64);
+    Allocation { name, ..alloc(n, job, node_id(1), eval_id(1)) }
+}
+
+fn deployment(job: &Job, status: DeploymentStatus) -> Deployment {
+    Deployment {
+        id: DeploymentId::from_random(1),
+        job: job.spec.key(),
+        job_create_index: job.create_index,
+        job_version: job.version,
+        job_modify_index: job.job_modify_index,
+        groups: [("g".to_string(), DeploymentGroup::default())].into(),
+        status,
+        status_description: String::new(),
+        priority: 50,
+        create_time: AT,
+        modify_time: AT,
+        create_index: 0,
+        modify_index: 0,
+    }
+}
+
+#[test]
+fn a_node_that_is_promised_too_much_is_found() {
+    let (region, job) = region();
+    let over = |cpu: i64, node: NodeId| {
+        let mut all = vec![named(1, &job), Allocation { node_id: node, ..named(2, &job) }];
+        all.iter_mut().flat_map(|a| a.resources.tasks.values_mut()).for_each(|t| t.cpu_mhz = cpu);
+        no_node_is_over_committed(&region.view(), &tracked(all))
+    };
+    assert_eq!(over(2_000, node_id(1)), Ok(()));
+    is_found(over(2_001, node_id(1)), "node node-1 is over-committed in cpu");
+    assert_eq!(over(2_001, node_id(2)), Ok(()), "the other one is elsewhere");
+}
+
+#[test]
+fn what_two_allocations_hold_is_found() {
+    let (_, job) = region();
+    let held = |cores: [u16; 2], node: NodeId| {
+        let mut all = [named(1, &job), Allocation { node_id: node, ..named(2, &job) }];
+        for (alloc, core) in all.iter_mut().zip(cores) {
+            alloc.resources.tasks.values_mut().for_each(|t| t.held.cores = vec![core]);
+        }
+        nothing_is_held_by_two(&tracked(all.to_vec()))
+    };
+    assert_eq!(held([1, 2], node_id(1)), Ok(()));
+    assert_eq!(held([1, 1], node_id(2)), Ok(()), "on two nodes");
+    is_found(held([1, 1], node_id(1)), "Core(1) is held by");
+}
+
+#[test]
+fn a_name_that_lives_twice_is_found() {
+    let (region, job) = region();
+    let all = |other: Allocation| tracked(vec![named(1, &job), other]);
+    let view = region.view();
+    assert_eq!(no_name_lives_twice(&view, &all(named(2, &job))), Ok(()));
+    let twin = Allocation { name: named(1, &job).name, ..named(2, &job) };
+    is_found(no_name_lives_twice(&view, &all(twin.clone())), "lives twice");
+    let stopped = Allocation { desired: DesiredStatus::Stop, ..twin.clone() };
+    assert_eq!(no_name_lives_twice(&view, &all(stopped)), Ok(()));
+    let mut world = World::new(1, 1, 1, false);
+    assert_eq!(world.check_deployments(SERVER, &view), Ok(()));
+    world.regions[0].tracked = all(twin);
+    is_found(world.check_deployments(SERVER, &view), "lives twice");
+}
+
+#[test]
+fn a_deployment_that_takes_more_than_it_may_is_found() {
+    let (region, job) = region();
+    let active = deployment(&job, DeploymentStatus::Running);
+    let replaced = |n: u128| {
+        let old = named(n, &job);
+        let desired_description = UPDATED.to_string();
+        let new = Allocation { previous: Some(old.id), deployment: Some(active.id), ..named(n + 10, &job) };
+        [Allocation { desired: DesiredStatus::Stop, desired_description, ..old }, new]
+    };
+    let view = region.view();
+    let one = tracked(replaced(1).to_vec());
+    let mut two = tracked([replaced(1), replaced(2)].concat());
+    assert_eq!(takes_no_more_than_it_may(&view, &active, &one), Ok(()));
+    is_found(takes_no_more_than_it_may(&view, &active, &two), "updates 2 at once, 1 are allowed");
+    two.deployments.insert(active.id, Arc::new(active.clone()));
+    let mut world = World::new(1, 1, 1, false);
+    world.regions[0].tracked = two;
+    is_found(world.check_deployments(SERVER, &view), "updates 2 at once, 1 are allowed");
+}
+
+/// With this deployment and one canary of it.
+fn with_canary(status: DeploymentStatus, canary: bool) -> Sample {
+    let (mut region, job) = region();
+    let deployment = deployment(&job, status);
+    let health = Health { healthy: None, at: AT, canary, modify_index: 1 };
+    let alloc = Allocation { deployment: Some(deployment.id), health: Some(health), ..named(1, &job) };
+    region.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes: place(vec![alloc]),
+        deployment: Some(Box::new(deployment)),
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
+    region
+}
+
+#[test]
+fn a_deployment_or_a_canary_that_never_ends_is_found() {
+    let later: Wall = AT + Span::hours(1);
+    let ended = |status, canary, settled| all_have_ended(&with_canary(status, canary).view(), settled, later);
+    is_found(ended(DeploymentStatus::Running, false, later), "nothing ends");
+    assert_eq!(ended(DeploymentStatus::Running, false, AT + Span(-1)), Ok(()), "it has begun just now");
+    assert_eq!(ended(DeploymentStatus::Failed, false, later), Ok(()));
+    is_found(ended(DeploymentStatus::Failed, true, later), "still tried for");
+}
+
+#[test]
+fn who_makes_way_for_nobody_is_found() {
+    let (region, job) = region();
+    let mut world = World::new(1, 1, 1, false);
+    let with = |desired| Allocation { desired, ..named(1, &job) };
+    let view = region.view();
+    assert_eq!(world.check_preempted(0, &view, &with(DesiredStatus::Run), &[]), Ok(()));
+    is_found(world.check_preempted(0, &view, &with(DesiredStatus::Evict), &[]), "made way for nobody");
+    assert!(world.regions[0].evicted.contains(&alloc_id(1)));
+}

@@ -1,0 +1,176 @@
+//! What a server has heard of its leader, noted where it takes raft's messages in, and what the two headers of a stale read must
+//! say of that: `X-Nomad-LastContact` neither less nor more than the time since, `X-Nomad-KnownLeader` only what can be known.
+//!
+//! Refuses to know: what raft's messages hold, and which of them it refuses.
+
+use super::place::ServerAt;
+use super::world::World;
+use api::response::Response;
+use model::time::{Mono, Span};
+use server::effects::Input;
+use std::collections::BTreeSet;
+use wire::frame::{self, TrafficClass};
+use wire::rpc::Peer;
+
+/// No server takes its leader for lost within this: the shortest election timeout, less a tick.
+const BELIEVES: Span = Span::millis(900);
+/// And none believes in it for longer, unless its process slept or its disk was slow.
+const BELIEVES_AT_MOST: Span = Span::seconds(60);
+
+/// What one life of a server has heard.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heard {
+    /// When it may have heard of a leader last, and when it surely has.
+    maybe: Option<Mono>,
+    surely: Option<Mono>,
+    /// The leader that it surely knows, as long as no message of another server has changed that.
+    knows: Option<(u64, Mono)>,
+}
+
+/// The servers of whose raft messages a turn hears.
+pub fn senders(inputs: &[Input]) -> BTreeSet<u64> {
+    let sender = |input: &Input| match input {
+        Input::Frame { from: Peer::Server(id), bytes } => {
+            let is_raft = !matches!(frame::traffic_class(bytes), TrafficClass::Requests);
+            is_raft.then_some(*id)
+        }
+        _ => None,
+    };
+    inputs.iter().filter_map(sender).collect()
+}
+
+impl Heard {
+    /// A turn has heard of `senders`. `before`, `after`: the leader that the server knew. `claims`: who says of itself that it leads.
+    fn note(
+        &mut self,
+        senders: &BTreeSet<u64>,
+        (before, after): (Option<u64>, Option<u64>),
+        claims: impl Fn(u64) -> bool,
+        now: Mono,
+    ) {
+        let is_it = |id: &u64| before == Some(*id) || after == Some(*id);
+        if senders.iter().any(|id| is_it(id) || claims(*id)) {
+            self.maybe = Some(now);
+        }
+        match after.filter(|id| before == after && senders.contains(id)) {
+            Some(leader) => (self.surely, self.knows) = (Some(now), Some((leader, now))),
+            None if !senders.is_empty() && self.knows.is_some_and(|(id, _)| after != Some(id)) => {
+                self.knows = None;
+            }
+            None => {}
+        }
+    }
+
+    /// A stale read says this. `leads`: the server itself does, as far as it knows. `is_slow`: it may have slept.
+    fn check_told(
+        &self,
+        (is_known, last_contact): (bool, Span),
+        (leads, is_slow): (bool, bool),
+        now: Mono,
+    ) -> Result<(), String> {
+        let since = |at: Mono| Span::millis(now.since(at).as_nanos() / 1_000_000);
+        if leads {
+            let is_so = is_known && last_contact == Span::ZERO;
+            return is_so.then_some(()).ok_or(format!("a leader says {is_known}, {last_contact:?}"));
+        }
+        let most = self.surely.map_or(Span(i64::MAX), since);
+        let least = self.maybe.map_or(Span::ZERO, since);
+        if last_contact < least || last_contact > most {
+            return Err(format!("last contact {last_contact:?} ago, and it was {least:?} to {most:?}"));
+        }
+        if !is_known && self.knows.is_some_and(|(_, at)| since(at) < BELIEVES) {
+            return Err(format!("no leader is known, and it was heard of {least:?} ago"));
+        }
+        let is_lost = self.maybe.is_none_or(|at| since(at) > BELIEVES_AT_MOST);
+        match is_known && is_lost && !is_slow {
+            true => Err(format!("a leader is known, of which nothing was heard for {least:?}")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl World {
+    fn leader_of(&self, at: ServerAt) -> Option<u64> {
+        self.regions[at].brain.as_ref().and_then(|server| server.status().leader)
+    }
+
+    /// After a turn that has heard of `senders`. `before`: the leader that the server knew before it.
+    pub fn note_heard(&mut self, at: ServerAt, senders: &BTreeSet<u64>, before: Option<u64>) {
+        let after = self.leader_of(at);
+        let all = self.regions.servers_of(at.region);
+        let claim = |at: &ServerAt| self.leader_of(*at).filter(|id| *id == self.regions[*at].id());
+        let claims: BTreeSet<u64> = all.iter().filter_map(claim).collect();
+        let now = self.now;
+        self.regions[at].heard.note(senders, (before, after), |id| claims.contains(&id), now);
+    }
+
+    /// That server itself answers a stale read.
+    pub fn check_contact(&self, at: ServerAt, response: &Response) -> Result<(), String> {
+        let host = &self.regions[at];
+        let told = |name: &str| response.header(name).ok_or(format!("a read without {name}"));
+        let is_known = told("X-Nomad-KnownLeader")? == "true";
+        let last_contact: i64 = told("X-Nomad-LastContact")?.parse().map_err(|_| "no number")?;
+        let leads = self.leader_of(at) == Some(host.id());
+        let is_slow = self.now.since(host.paused_until.max(host.slow_until)) < BELIEVES_AT_MOST;
+        let told = (is_known, Span::millis(last_contact));
+        host.heard.check_told(told, (leads, is_slow), self.now).map_err(|why| format!("{at} says: {why}"))
+    }
+}
+
+#[test]
+fn headers_that_make_a_leader_nearer_or_lost_are_found() {
+    let (mut heard, leader, other) = (Heard::default(), BTreeSet::from([1]), BTreeSet::from([2]));
+    let at = |millis| Mono(1).after(Span::millis(millis));
+    let follows = (Some(1), Some(1));
+    heard.note(&leader, follows, |_| false, at(0));
+    heard.note(&other, follows, |_| false, at(500));
+    let told = |heard: &Heard, known, millis, now| {
+        heard.check_told((known, Span::millis(millis)), (false, false), at(now))
+    };
+    let is_found = |found: Result<(), String>, why: &str| found.is_err_and(|e| e.contains(why));
+    assert_eq!(told(&heard, true, 600, 600), Ok(()));
+    assert!(is_found(told(&heard, true, 100, 600), "last contact"), "that was another one's message");
+    assert!(is_found(told(&heard, true, 601, 600), "last contact"));
+    assert!(is_found(told(&heard, false, 600, 600), "no leader is known"));
+    assert_eq!(told(&heard, false, 900, 900), Ok(()), "it may take it for lost");
+    assert!(is_found(told(&heard, true, 60_001, 60_001), "a leader is known"));
+    let mut asked = heard;
+    asked.note(&other, (Some(1), None), |_| false, at(700));
+    assert_eq!(told(&asked, false, 800, 800), Ok(()), "another one wants to lead");
+    let mut gone_by = heard;
+    gone_by.note(&other, (Some(1), None), |id| id == 2, at(700));
+    assert_eq!(told(&gone_by, false, 100, 800), Ok(()), "it led for a moment of the turn");
+    assert!(is_found(
+        Heard::default().check_told((true, Span(0)), (false, false), at(9)),
+        "a leader is known"
+    ));
+    assert!(Heard::default().check_told((true, Span(0)), (true, false), at(9)).is_ok());
+    assert!(Heard::default().check_told((false, Span(0)), (true, false), at(9)).is_err());
+}
+
+#[test]
+fn untrue_headers_of_a_stale_read_are_found() {
+    use super::elections::{await_leader, region_of, run_for};
+    use super::place::Machine;
+    use api::{RouteOutcome, WaitState};
+    use wire::http::{Method, Request};
+    let mut world = region_of(3, 1);
+    let (leader, _) = await_leader(&mut world);
+    run_for(&mut world, Span::seconds(10));
+    let follower = ServerAt { server: (leader.server + 1) % 3, ..leader };
+    let query = "stale".into();
+    let read =
+        Request { method: Method::Get, path: "/v1/jobs".into(), query, body: vec![], websocket: false };
+    let said = |known: bool, contact: i64| {
+        let response = Response::json(&["a"], false).with("X-Nomad-KnownLeader", known);
+        response.with("X-Nomad-LastContact", contact)
+    };
+    for at in [leader, follower] {
+        let routed = world.route(Machine::Server(at), &read, WaitState::default());
+        let Some(RouteOutcome::Respond(response)) = routed else { panic!("a stale read waits for nothing") };
+        assert_eq!(world.check_contact(at, &response), Ok(()));
+        let late = world.check_contact(at, &said(true, 5_000));
+        assert!(late.is_err_and(|e| e.contains("last contact") || e.contains("a leader says")));
+    }
+    assert!(world.check_contact(leader, &said(false, 0)).is_err_and(|e| e.contains("a leader says")));
+}
