@@ -173,8 +173,10 @@ impl Plans {
             if known.as_ref().is_some_and(|known| self.has_made_way(known, alloc)) {
                 return Ok(None);
             }
-            if known.as_ref().is_some_and(|known| known.client_terminal()) {
-                // the allocation has ended: what is written to it takes nothing
+            let goes_on =
+                |known: &Allocation| known.node_id == part.node_id && known.resources == alloc.resources;
+            if known.as_ref().is_some_and(|known| known.client_terminal() || goes_on(known)) {
+                // the allocation has ended, or goes on with what it has
                 continue;
             }
             takes_something = true;

@@ -118,7 +118,7 @@ fn what_is_written_to_an_ended_allocation_needs_no_node() {
     let gone = node_id(99);
     let place = |alloc: Allocation| NodePlan { node_id: gone, stops: vec![], places: vec![alloc] };
     let plan = Plan { nodes: vec![place(low.clone())], ..Plan::default() };
-    assert_eq!(accepted(&mut alone, &plan), 0, "it lives");
+    assert_eq!(accepted(&mut alone, &plan), 0, "it lives, on another node");
     alone.append(&ends(low.id, low.node_id));
     alone.turn(vec![]);
     assert_eq!(accepted(&mut alone, &plan), 1);
@@ -126,6 +126,24 @@ fn what_is_written_to_an_ended_allocation_needs_no_node() {
     (new.id, new.create_index) = (state::samples::alloc_id(99), 0);
     both.nodes[0].places.push(new);
     assert_eq!(accepted(&mut alone, &both), 0, "what is new does");
+}
+
+/// The node may never say that those that were preempted have ended.
+#[test]
+fn what_goes_on_with_what_it_has_needs_no_room() {
+    let mut alone = crowded();
+    assert_eq!(alone.work(vec![registers(sized("high", 80, 900))]), 2, "and that of \"low\"");
+    let (low, high) = (only_alloc(&alone, "low"), only_alloc(&alone, "high"));
+    assert_eq!((low.desired, low.client_terminal()), (DesiredStatus::Evict, false));
+    let place = |alloc: Allocation| {
+        let part = NodePlan { node_id: alloc.node_id, stops: vec![], places: vec![alloc] };
+        Plan { nodes: vec![part], ..Plan::default() }
+    };
+    let unknown = Allocation { client: ClientStatus::Unknown, ..high.clone() };
+    assert_eq!(accepted(&mut alone, &place(unknown)), 1);
+    let mut larger = high;
+    larger.resources.tasks.values_mut().for_each(|task| task.cpu_mhz += 1);
+    assert_eq!(accepted(&mut alone, &place(larger)), 0);
 }
 
 #[test]
