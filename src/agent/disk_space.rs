@@ -1,8 +1,12 @@
 //! Tells a brain when its store's disk becomes full or has room again. A disk is full while the store's reserve is spent.
 
-use ::io::disk::Reserve;
+use ::io::disk::{RESERVE_BYTES, Reserve};
 use model::time::{Mono, Span};
+use server::room::MIN_ROOM_BYTES;
 use std::sync::Arc;
+
+// while it is spent, a server's log still grows
+const _: () = assert!(MIN_ROOM_BYTES < RESERVE_BYTES);
 
 /// How often a full disk is looked at again.
 const CHECK_PERIOD: Span = Span::seconds(1);

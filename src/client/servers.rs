@@ -5,6 +5,7 @@
 
 mod address_book;
 mod followed;
+mod reports;
 mod retry;
 
 use super::config::Config;
@@ -317,24 +318,17 @@ impl Servers {
         (self.registered && slot.in_flight.is_none()).then_some(slot.due)
     }
 
-    /// Sends a report of some updates, of at most as many as fit into one frame; says how many.
+    /// Sends a report of some updates, of at most as many as fit; says how many.
     pub fn report(
         &mut self,
-        mut updates: Vec<(AllocUpdate, Option<Verdict>)>,
+        updates: Vec<(AllocUpdate, Option<Verdict>)>,
         now: Mono,
         config: &Config,
         effects: &mut PendingEffects,
     ) -> usize {
-        loop {
-            let count = updates.len();
-            let request = NodeRequest::report(config.node, config.secret, self.followed.newest, &updates);
-            let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
-            if bytes.len() <= frame::MAX_FRAME_BYTES || count <= 1 {
-                self.send_encoded(RequestKind::Report, bytes, now, effects);
-                return count;
-            }
-            updates.truncate(count / 2);
-        }
+        let (request, count) = reports::fitting(config, self.followed.newest, updates);
+        self.send(RequestKind::Report, request, now, effects);
+        count
     }
 
     /// Times out what is overdue and asks what is due.
@@ -408,10 +402,6 @@ impl Servers {
 
     fn send(&mut self, kind: RequestKind, request: NodeRequest, now: Mono, effects: &mut PendingEffects) {
         let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
-        self.send_encoded(kind, bytes, now, effects);
-    }
-
-    fn send_encoded(&mut self, kind: RequestKind, bytes: Vec<u8>, now: Mono, effects: &mut PendingEffects) {
         let Some(to) = self.book.current() else { return };
         let patience = if kind == RequestKind::Watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
         let in_flight = InFlight { request: self.take_number(), to, deadline: now.after(patience) };

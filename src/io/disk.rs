@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The size of the reserve: more than one turn can write.
-const RESERVE_BYTES: u64 = 8 << 20;
+pub const RESERVE_BYTES: u64 = 8 << 20;
 
 #[derive(Debug)]
 pub struct Disk {

@@ -20,6 +20,29 @@ pub const MAX_MESSAGE_BYTES: usize = MAX_ENTRY_BYTES + (512 << 10);
 const MAX_TERMS_AHEAD: u64 = 1 << 32;
 const MAX_CONTEXT_BYTES: usize = 64;
 
+/// What a replica's disk has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Everything.
+    Enough,
+    /// Others' entries: whoever leads would write its own, so that it does not take over.
+    Little,
+    /// Votes. An append is taken as if it ended before its first entry: its leader learns where this replica stands, and tells the rest again.
+    None,
+}
+
+impl Room {
+    /// What of a message is taken.
+    pub fn limit(self, message: &mut Message) -> Result<(), Refused> {
+        match message.msg_type {
+            MessageType::MsgTimeoutNow if self != Room::Enough => return Err(Refused::NoRoom),
+            MessageType::MsgAppend if self == Room::None => message.entries.clear(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
 /// Why a message was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -66,6 +89,8 @@ pub enum Refused {
     TooManyReads,
     /// A vote of this replica, the only voter, has to wait for what it is about to write.
     Busy,
+    /// It is asked to lead.
+    NoRoom,
 }
 
 impl From<Unreadable> for Refused {
@@ -289,6 +314,7 @@ impl fmt::Display for Refused {
             Refused::NotLeader => f.write_str("this server does not lead: ask the leader"),
             Refused::TooManyReads => f.write_str("too many reads wait for the leader: try again"),
             Refused::Busy => f.write_str("this server writes its log first: try again"),
+            Refused::NoRoom => f.write_str("this server's disk is full: another one has to lead"),
         }
     }
 }

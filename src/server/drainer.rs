@@ -166,7 +166,7 @@ impl Drainer {
 
     /// Asks the next allocations to leave.
     pub fn advance(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
-        let due = self.take_due(cx.now);
+        let due = if cx.space_free { self.take_due(cx.now) } else { vec![] };
         if due.is_empty() {
             return Ok(());
         }

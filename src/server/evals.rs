@@ -1,5 +1,5 @@
 //! The leader's evaluations: those that wait for a worker (the broker), for a node (blocked) or for their time, and those
-//! that workers hold (scheduler.md 3 and 4). While an operator pauses the scheduler there are none.
+//! that workers hold (scheduler.md 3 and 4). While an operator pauses the scheduler, or the disk is full, there are none.
 //!
 //! Refuses to know: what a plan holds. All of it can be rebuilt from the state.
 
@@ -23,6 +23,7 @@ use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::command::Command;
 use wire::frame::{self, Body, Frame};
+use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
 use wire::server_rpc::{RemoteTask, ServerReply};
 use wire::status::BrokerStatus;
@@ -39,8 +40,9 @@ pub struct Evals {
     outstanding: BTreeMap<EvalId, Outstanding>,
     /// Evaluations whose failure is proposed and not applied yet.
     failing: BTreeSet<EvalId>,
-    /// No evaluation is handed out.
+    /// No evaluation is handed out: an operator wants that, or there is no room.
     paused: bool,
+    has_room: bool,
     unserved: UnservedTypes,
 }
 
@@ -59,14 +61,15 @@ struct Outstanding {
 }
 
 impl Evals {
-    /// Empty. The state says whether there is a pause.
+    /// Empty. The state says whether there is a pause; without room to write what evaluations come to, it is as in one.
     pub fn new(view: &View, cx: &mut Context<'_>) -> Result<Evals, Fault> {
         Ok(Evals {
             broker: Broker::new(cx.ids.seed()),
             blocked: Blocked::default(),
             outstanding: BTreeMap::new(),
             failing: BTreeSet::new(),
-            paused: view.scheduler_config()?.settings.pause_eval_broker,
+            paused: is_paused(view, cx)?,
+            has_room: cx.space_free,
             unserved: UnservedTypes::default(),
         })
     }
@@ -81,7 +84,7 @@ impl Evals {
     /// A pause empties the queues: what workers held, or was on its way into the log, comes back to none of them. Its end fills them
     /// from the state, as a new leader does.
     pub fn follow_pause(&mut self, view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
-        let paused = view.scheduler_config()?.settings.pause_eval_broker;
+        let paused = is_paused(view, cx)?;
         if paused == self.paused {
             return Ok(());
         }
@@ -92,6 +95,15 @@ impl Evals {
         assert_eq!(self.paused, paused, "both were read from one state");
         view.open_evals()?.into_iter().for_each(|eval| self.restore(eval, cx));
         Ok(())
+    }
+
+    /// The disk may be full, or have room again.
+    pub fn follow_room(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        if self.has_room == cx.space_free {
+            return Ok(());
+        }
+        self.has_room = cx.space_free;
+        self.follow_pause(&cx.view()?, cx)
     }
 
     pub fn apply_change(&mut self, eval: &Evaluation, cx: &Context<'_>) {
@@ -349,10 +361,28 @@ impl Evals {
     }
 
     /// The plan's entry was not taken into the log.
-    pub fn plan_refused(&mut self, eval: EvalId, token: EvalToken, cx: &mut Context<'_>) {
-        if self.broker.is_delivered(eval, token) {
-            self.nack(eval, token, cx);
+    pub fn plan_refused(&mut self, eval: EvalId, token: EvalToken, why: &Refusal, cx: &mut Context<'_>) {
+        match why.kind {
+            RefusalKind::Invalid => self.fail_for_good(eval, token, &why.message, cx),
+            _ if self.broker.is_delivered(eval, token) => self.nack(eval, token, cx),
+            _ => {}
         }
+    }
+
+    /// No entry can hold its plan, and no other worker would make a smaller one: nothing follows it up, until somebody changes the job or
+    /// something else evaluates it.
+    fn fail_for_good(&mut self, id: EvalId, token: EvalToken, why: &str, cx: &mut Context<'_>) {
+        let Ok(eval) = self.broker.give_up(id, token) else { return };
+        self.outstanding.remove(&id);
+        tracing::warn!(target: "nomad.worker", eval_id = %id, job_id = eval.job.id, why, "a plan cannot be written");
+        let mut failed = eval.clone();
+        failed.status = EvalStatus::Failed;
+        failed.status_description = format!(
+            "the plan cannot be written: {why}, by leaving out all_at_once, or lower the counts of the job's groups"
+        );
+        self.failing.insert(id);
+        let command = Command::UpdateEvals { evals: vec![failed], at: cx.at };
+        cx.propose(command, OnApply::EvalFailed { eval: Box::new(eval) });
     }
 
     /// The evaluation's failure was not taken into the log: it is tried once more.
@@ -417,6 +447,10 @@ impl Evals {
     pub fn broker_mut(&mut self) -> &mut Broker {
         &mut self.broker
     }
+}
+
+fn is_paused(view: &View, cx: &Context<'_>) -> Result<bool, Fault> {
+    Ok(!cx.space_free || view.scheduler_config()?.settings.pause_eval_broker)
 }
 
 /// What the leader's own workers take.

@@ -39,7 +39,7 @@ impl Server {
                 return self.asked_for_user(node, request, asked, now);
             }
             (Peer::Server(_), Body::Raft(message) | Body::Append(message)) => {
-                self.replica.receive(from, &message, now)
+                self.replica.receive(from, &message, now, self.space_free)
             }
             (Peer::Server(server), Body::ServerRequest(asked)) => {
                 return self.asked_by_server(server, request, asked, now);

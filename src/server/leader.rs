@@ -71,7 +71,7 @@ impl Leader {
     /// Does what is due before any input is handled.
     pub fn expire(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.evals.expire(cx.now);
-        if cx.outbox.is_held_up() {
+        if cx.outbox.is_held_up() || !cx.space_free {
             return Ok(());
         }
         self.nodes.mark_expired_nodes_down(&self.system_jobs, cx)?;
@@ -128,6 +128,8 @@ impl Leader {
                     cx.answer(asker, NodeReply::Fetched { assignments });
                 }
             }
+            // it is told again, as while nobody leads
+            NodeRequest::Report { .. } if !cx.space_free => cx.answer(asker, NodeReply::NoLeader),
             NodeRequest::Report { node, secret, seen, updates, verdicts } => {
                 if let Some(known) = authentic(asker, node, secret, &view, cx)? {
                     reports::report(asker, &known, seen, updates, verdicts, &view, cx)?;
@@ -169,14 +171,14 @@ impl Leader {
     }
 
     /// An entry was not taken into the log, though this server leads: its part goes on as if it had not asked.
-    pub fn proposal_refused(&mut self, then: OnApply, cx: &mut Context<'_>) {
+    pub fn proposal_refused(&mut self, then: OnApply, why: &Refusal, cx: &mut Context<'_>) {
         match then {
             OnApply::NodeChanged { closed, .. } => {
                 closed.into_iter().for_each(|node| self.plans.closed(node));
             }
             OnApply::Plan { eval, token, .. } => {
                 self.plans.finish((eval, token));
-                self.evals.plan_refused(eval, token, cx);
+                self.evals.plan_refused(eval, token, why, cx);
                 cx.outbox.reservation(ReservationChange::Release { eval, token });
             }
             OnApply::EvalFailed { eval } => self.evals.failure_refused(*eval, cx.now),
@@ -255,8 +257,10 @@ impl Leader {
             self.collector.next_deadline(),
             self.periodic.next_deadline(clock),
             self.membership.next_deadline(),
+            self.drainer.next_deadline(),
+            self.nodes.next_expiry(),
         ];
-        let others = [self.evals.next_deadline(), self.nodes.next_deadline(), self.drainer.next_deadline()];
+        let others = [self.evals.next_deadline(), self.nodes.next_watch()];
         writes.into_iter().filter(|_| space_free).chain(others).flatten().min()
     }
 }

@@ -27,7 +27,8 @@ impl Server {
             Established::Leads(leader) => self.leader = Some(*leader),
             Established::NotYet(establishing) => self.establishing = Some(establishing),
         }
-        Ok(())
+        // the disk may have become full, or free, meanwhile
+        self.with_leader(now, |leader, cx| leader.evals.follow_room(cx))
     }
 
     pub(super) fn step_down_if_deposed(&mut self, now: Mono) {

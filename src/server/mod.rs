@@ -47,6 +47,7 @@ mod remote_workers;
 mod replica;
 mod reports;
 pub mod reservations;
+pub mod room;
 mod snapshots;
 mod status;
 mod submit;
@@ -84,6 +85,7 @@ use pending::{MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
 use reads::PendingReads;
 use replica::{AppliedEntry, Replica, StepOutcome};
 use reservations::ReservationChange;
+use room::RoomAsks;
 use state::fault::Fault;
 use state::store::{Recovered, Store};
 use wire::change::Change;
@@ -146,6 +148,7 @@ pub struct Server {
     clock: WallClock,
     peer_clocks: PeerClocks,
     space_free: bool,
+    room_asks: RoomAsks,
     changes: Vec<Change>,
     events: Vec<Events>,
     restored: bool,
@@ -177,6 +180,7 @@ impl Server {
             clock,
             peer_clocks: PeerClocks::default(),
             space_free: true,
+            room_asks: RoomAsks::default(),
             changes: vec![],
             events: vec![],
             restored: false,
@@ -243,7 +247,7 @@ impl Server {
             Input::SigningKey { seed, public } => {
                 return self.with_leader(now, |_, cx| keys::signing_key_made(seed, public, cx));
             }
-            Input::Space { free } => self.space_free = free,
+            Input::Space { free } => return self.space_changed(free, now),
             Input::Snapshot { from, message } => return self.snapshot(from, message, now),
         }
         Ok(())
@@ -330,9 +334,9 @@ impl Server {
 
     /// The proposal is in no log.
     fn refuse_proposal(&mut self, then: OnApply, refusal: Refusal, now: Mono) {
-        self.reply_to_waiting(&then, refusal, now);
+        self.reply_to_waiting(&then, refusal.clone(), now);
         if let (Some(leader), mut cx) = self.split(now) {
-            leader.proposal_refused(then, &mut cx);
+            leader.proposal_refused(then, &refusal, &mut cx);
         }
     }
 
@@ -466,6 +470,7 @@ impl Server {
             self.outbox.next_deadline(),
             self.metrics.next_deadline(),
             self.joining.next_deadline(),
+            self.next_handover(),
             self.handover.as_ref().map(|handover| handover.deadline),
         ];
         deadlines.into_iter().flatten().min()

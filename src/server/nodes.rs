@@ -85,7 +85,15 @@ impl Nodes {
             cx.answer(asker, refused(problem));
             return Ok(());
         }
-        let evals = match &view.node(info.id)? {
+        let known = view.node(info.id)?;
+        if !cx.space_free {
+            if known.is_some_and(|known| known.info.secret == info.secret) {
+                self.heartbeats.heard(info.id, cx.now);
+            }
+            cx.answer(asker, NodeReply::NoLeader);
+            return Ok(());
+        }
+        let evals = match &known {
             Some(old) if old.info.secret == info.secret && matters_to_jobs(&old.info, &info) => {
                 let mut evals = system_jobs.node_evals(info.id, view, cx)?;
                 system_jobs.add_evals((info.id, &info), &mut evals, view, cx)?;
@@ -109,7 +117,7 @@ impl Nodes {
         self.watches.servers_changed(index);
     }
 
-    /// A heartbeat writes nothing, unless the node was not ready.
+    /// A heartbeat writes nothing, unless the node was not ready; without room it waits for the next one to become that.
     pub fn heartbeat(
         &mut self,
         asker: Asker,
@@ -119,7 +127,7 @@ impl Nodes {
         cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
         let id = node.info.id;
-        if node.status == NodeStatus::Ready {
+        if node.status == NodeStatus::Ready || !cx.space_free {
             let ttl = self.heartbeats.heard(id, cx.now);
             tracing::trace!(target: "nomad.heartbeat", node_id = %id, %ttl, "heartbeat");
             cx.answer(asker, NodeReply::Alive { ttl });
@@ -227,8 +235,14 @@ impl Nodes {
         self.watches.has_due()
     }
 
-    pub fn next_deadline(&self) -> Option<Mono> {
-        self.heartbeats.next_deadline().into_iter().chain(self.watches.next_deadline()).min()
+    /// When the next node has been silent for too long.
+    pub fn next_expiry(&self) -> Option<Mono> {
+        self.heartbeats.next_deadline()
+    }
+
+    /// When the next watch has been held for long enough.
+    pub fn next_watch(&self) -> Option<Mono> {
+        self.watches.next_deadline()
     }
 }
 

@@ -214,16 +214,22 @@ impl Replica {
     }
 
     /// A raft message from a peer; what is refused is dropped, as if it had been lost on the way.
-    pub fn receive(&mut self, from: Peer, message: &[u8], now: Mono) {
+    pub fn receive(&mut self, from: Peer, message: &[u8], now: Mono, space_free: bool) {
         let Peer::Server(peer) = from else {
             tracing::warn!(%from, "dropped a raft message of no server");
             return;
         };
-        match self.raft.receive(peer, message) {
+        let room = self.room(space_free);
+        match self.raft.receive(peer, message, room) {
             Ok(()) if self.raft.leader() == Some(peer) => self.last_contact = Some(now),
             Ok(()) => {}
             Err(e) => tracing::warn!(%from, error = %e, "dropped a raft message"),
         }
+    }
+
+    /// What its disk still takes.
+    pub fn free_bytes(&self) -> std::io::Result<u64> {
+        self.store.free_bytes()
     }
 
     /// `None`: this replica leads, or has not heard of any leader.

@@ -17,7 +17,10 @@ use state::view::View;
 use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command};
 use wire::request::{Refusal, WriteReply};
-use wire::rpc::{MAX_UPDATES, NodeReply};
+use wire::rpc::{MAX_REPORT_BYTES, MAX_UPDATES, NodeReply};
+
+// what is too large for an entry would be refused and told again for ever
+const _: () = assert!(MAX_REPORT_BYTES <= raft::MAX_ENTRY_BYTES / 2);
 
 pub fn report(
     asker: Asker,

@@ -2,10 +2,13 @@
 //! of its raft group any more.
 
 use super::joining::tests::Meeting;
+use super::pending::AfterPlan;
 use super::testing::{Alone, asks, registration};
 use super::*;
+use model::eval::EvalStatus;
 use model::id::EvalId;
 use model::member::{Generation, ServerList};
+use model::plan::{AllocStop, NodePlan};
 use model::time::Span;
 use state::samples::{info, namespace, node_id, spec};
 use std::collections::BTreeSet;
@@ -207,6 +210,32 @@ fn nothing_is_taken() -> (Meeting, usize) {
 
 fn propose(server: &mut Server, names: std::ops::RangeInclusive<usize>) {
     names.for_each(|n| server.outbox.propose(deletes(&n.to_string()), OnApply::Nothing));
+}
+
+/// No entry can hold it, however often a worker makes it again.
+#[test]
+fn a_plan_larger_than_an_entry_fails_at_once_and_says_why() {
+    let mut meeting = Meeting::of(&[(5, 2), (6, 2)]);
+    meeting.run(Span::seconds(10));
+    let n = meeting.servers.iter().position(|server| server.leader.is_some()).expect("one leads");
+    let (server, now) = (&mut meeting.servers[n], meeting.now);
+    let (eval, token) = (state::samples::eval(1, "web"), model::id::EvalToken::from_random(9));
+    let broker = server.leader.as_mut().expect("it leads").evals.broker_mut();
+    broker.enqueue(eval.clone(), now);
+    broker.dequeue(&model::job::JobType::ALL, token, now).expect("it is ready");
+    let stop = AllocStop { id: state::samples::alloc_id(1), description: "x".repeat(3 << 20), client: None };
+    let nodes = vec![NodePlan { node_id: node_id(1), stops: vec![stop], places: vec![] }];
+    let (deployment, updates, evals, at) = (None, vec![], vec![], state::samples::AT);
+    let command = Command::ApplyPlan { eval: eval.id, nodes, deployment, updates, evals, at };
+    server.outbox.propose(command, OnApply::Plan { eval: eval.id, token, next: AfterPlan::Ack });
+    meeting.run(Span::millis(500));
+    let server = &meeting.servers[n];
+    let failed = server.reader().view().unwrap().eval(eval.id).unwrap().expect("it is written");
+    let why = &failed.status_description;
+    assert_eq!((failed.status, failed.next_eval), (EvalStatus::Failed, None), "{why}");
+    assert!(why.contains("3145") && why.contains("at most 2097152 are allowed"), "{why}");
+    assert!(why.contains("all_at_once"), "{why}");
+    assert_eq!(server.status().broker, Default::default(), "the job's next evaluation may run");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::world::{EPOCH, Event, World};
 pub use kinds::Kind;
 use model::random::Stream;
 use model::time::Span;
+use server::room::MIN_ROOM_BYTES;
 use std::collections::BTreeMap;
 
 /// Strikes once, at its event's time.
@@ -279,7 +280,6 @@ impl World {
     fn heal_server(&mut self, at: ServerAt) {
         let host = &mut self.regions[at];
         host.disk.heal();
-        host.full = false;
         host.clock = Clock::right();
         host.slow_until = self.now;
         host.paused_until = self.now;
@@ -328,7 +328,8 @@ impl World {
                 }
             }
             ServerFault::DiskFull => {
-                host.full = true;
+                // now and then so little that a follower takes no more entries
+                host.disk.set_room(Some(MIN_ROOM_BYTES + self.faults.draw(100_000)));
                 let until = fault_duration(&mut self.faults);
                 self.after(until, Event::Room(Machine::Server(at)));
             }

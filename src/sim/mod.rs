@@ -30,6 +30,7 @@ mod exec_sessions;
 mod exits;
 mod faults;
 mod feature_levels;
+mod full_disks;
 mod garbage;
 mod golden;
 mod heard;

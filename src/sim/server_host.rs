@@ -28,6 +28,8 @@ use state::store::{OpenError, Options, Recovered, Store};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+/// What an agent keeps of its disk for its server: when less is left, the disk is full.
+pub const RESERVE_BYTES: u64 = 8 << 20;
 /// A store that does not open so often in a row is lost.
 pub const MAX_FAILED_OPENS: u32 = 4;
 /// So little that a store is read from its disk all the time, and not from memory.
@@ -82,7 +84,6 @@ pub struct ServerHost {
     pub heard: Heard,
     /// The checkers know this life's state.
     pub is_tracked: bool,
-    pub full: bool,
     told_full: bool,
 }
 
@@ -124,7 +125,6 @@ impl ServerHost {
             was_installing: false,
             heard: Heard::default(),
             is_tracked: false,
-            full: false,
             told_full: false,
         }
     }
@@ -388,10 +388,11 @@ impl World {
     fn server_inputs(&mut self, at: ServerAt) -> Vec<Input> {
         let host = &mut self.regions[at];
         let mut inputs = host.inbox.take_turn();
-        if host.full != host.told_full && host.is_up() {
-            host.told_full = host.full;
-            inputs.push(Input::Space { free: !host.full });
-            if host.full {
+        let full = host.disk.free_bytes() < RESERVE_BYTES;
+        if full != host.told_full && host.is_up() {
+            host.told_full = full;
+            inputs.insert(0, Input::Space { free: !full });
+            if full {
                 self.faults.fired(Kind::ServerDiskFull);
             }
         }
@@ -403,6 +404,9 @@ impl World {
         if let Some(fault) = fault {
             if let Fault::Newer(_) = fault {
                 return self.server_is_too_old(at, &fault);
+            }
+            if let Fault::Full(_) = fault {
+                return Err(format!("{at} has written until its disk took no more: {fault}"));
             }
             self.note(|_| format!("{at}  fault: {fault}"));
             self.server_found_rot(at, &fault)?;

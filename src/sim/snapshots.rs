@@ -7,6 +7,7 @@
 
 use super::faults::ServerFault;
 use super::place::{Machine, ServerAt};
+use super::server_host::RESERVE_BYTES;
 use super::snapshot_links::SnapshotFaults;
 use super::users::HOME_REGION;
 use super::world::{Event, World};
@@ -223,7 +224,7 @@ fn a_full_disk_takes_no_snapshot_until_there_is_room() {
         let mut world = region(400 + seed);
         let away = fall_behind(&mut world);
         match seed % 2 {
-            0 => world.regions[away].full = true,
+            0 => world.regions[away].disk.set_room(Some(RESERVE_BYTES - 1)),
             _ => world.regions[away].disk.set_room(Some(100_000)),
         }
         come_back(&mut world, away);

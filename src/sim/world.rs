@@ -370,7 +370,7 @@ impl World {
     fn make_room(&mut self, machine: Machine) -> Result<(), String> {
         match machine {
             Machine::Server(at) => {
-                self.regions[at].full = false;
+                self.regions[at].disk.set_room(None);
                 self.wake_server(at, Span(1));
             }
             Machine::Node(n) => {

@@ -325,6 +325,11 @@ impl Store {
         self.applied.index
     }
 
+    /// What its disk still takes.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        (self.free_bytes)()
+    }
+
     /// How many bytes of the log are kept, applied or not, for replicas that lag behind.
     pub fn segment_bytes(&self) -> usize {
         usize::try_from(self.options.segment_bytes).unwrap_or(usize::MAX)

@@ -126,6 +126,8 @@ pub enum NodeReply {
 
 pub const MAX_ASSIGNMENTS: usize = 64;
 pub const MAX_UPDATES: usize = 64;
+/// The most that a report holds: with the evaluations that follow, its entry has to fit into a message to other servers.
+pub const MAX_REPORT_BYTES: usize = 1 << 20;
 /// How long a watch with nothing new is held.
 pub const WATCH_HOLD: Span = Span::minutes(5);
 

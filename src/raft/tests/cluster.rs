@@ -2,7 +2,7 @@
 //! What raft promises is checked after every turn of a replica.
 
 use crate::snapshot::Installed;
-use crate::{Batch, CommittedEntry, Config, Members, Outbound, RaftNode, ReadAnswer, Saved, Snapshot};
+use crate::{Batch, CommittedEntry, Config, Members, Outbound, RaftNode, ReadAnswer, Room, Saved, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// SplitMix64, as a source of the scheduler's choices.
@@ -78,6 +78,7 @@ pub struct Replica {
     pub disk: Disk,
     pub state: State,
     pub paused: bool,
+    pub room: Room,
     starts: u64,
     arrived: Option<State>,
     pub answers: Vec<ReadAnswer>,
@@ -160,8 +161,16 @@ impl Cluster {
 
     pub fn add(&mut self, id: u64, disk: Disk) {
         let state = disk.state.clone();
-        let replica =
-            Replica { node: None, disk, state, paused: false, starts: 0, arrived: None, answers: vec![] };
+        let replica = Replica {
+            node: None,
+            disk,
+            state,
+            paused: false,
+            room: Room::Enough,
+            starts: 0,
+            arrived: None,
+            answers: vec![],
+        };
         self.replicas.insert(id, replica);
         self.start(id);
     }
@@ -388,7 +397,8 @@ impl Cluster {
             let there = !lost && replica.is_some_and(|r| r.node.is_some() && !r.paused);
             match packet {
                 Packet::Message(bytes) if there => {
-                    let taken = self.node(to).receive(from, &bytes);
+                    let room = self.replicas[&to].room;
+                    let taken = self.node(to).receive(from, &bytes, room);
                     self.refused += usize::from(taken.is_err());
                     self.turns(to);
                 }

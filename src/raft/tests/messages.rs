@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use crate::record::{encode_change, encode_message};
-use crate::{MAX_MESSAGE_BYTES, Refused as R};
+use crate::{MAX_MESSAGE_BYTES, Refused as R, Room};
 use raft_engine::eraftpb::{ConfChangeType, Entry, EntryType, Message, MessageType as M};
 
 /// A follower 2 that knows leader 1 and has entry 2 committed.
@@ -45,7 +45,7 @@ impl Scene {
     fn say_bytes(&mut self, peer: u64, to: u64, bytes: &[u8]) -> Result<(), R> {
         let node = self.cluster.node(to);
         let before = (node.term(), node.leader(), node.position());
-        let said = node.receive(peer, bytes);
+        let said = node.receive(peer, bytes, Room::Enough);
         if let Err(refused) = &said {
             assert_eq!((node.term(), node.leader(), node.position()), before, "{refused}");
             assert!(!node.has_work(), "{refused}");
@@ -249,7 +249,7 @@ fn reads_that_wait_for_a_leader_are_bounded() {
         let data = [follower.to_be_bytes(), [0; 8], number.to_be_bytes()].concat();
         let entries = vec![Entry { data: data.into(), ..Entry::default() }];
         let message = Message { term: 0, entries, ..s.to_leader(M::MsgReadIndex) };
-        refused = s.cluster.node(leader).receive(follower, &encode_message(&message)).err();
+        refused = s.cluster.node(leader).receive(follower, &encode_message(&message), Room::Enough).err();
     }
     assert_eq!(refused, Some(R::TooManyReads));
 }
@@ -264,12 +264,12 @@ fn a_lone_voter_writes_before_it_campaigns() {
     let say = |m: Message| encode_message(&Message { to: 1, from: 2, term, ..m });
     let append =
         say(Message { index: 2, log_term: term - 1, entries: vec![entry(3, term)], ..s.append(vec![]) });
-    alone.node(1).receive(2, &append).unwrap();
+    alone.node(1).receive(2, &append, Room::Enough).unwrap();
     for _ in 0..50 {
         alone.node(1).tick();
     }
     let now = say(s.leader_message(M::MsgTimeoutNow));
-    assert_eq!(alone.node(1).receive(2, &now), Err(R::Busy));
+    assert_eq!(alone.node(1).receive(2, &now, Room::Enough), Err(R::Busy));
     assert!(!alone.node(1).is_leader());
     s.cluster.step();
 }
@@ -294,6 +294,7 @@ fn every_refusal_says_what_is_wrong() {
         R::NotLeader,
         R::TooManyReads,
         R::Busy,
+        R::NoRoom,
     ];
     let texts: std::collections::BTreeSet<_> = all.iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), all.len());

@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, Disk};
 use crate::record::{decode_message, encode_message};
-use crate::{InstallRefused, Installed, Members, MembershipChange, Saved, Snapshot};
+use crate::{InstallRefused, Installed, Members, MembershipChange, Room, Saved, Snapshot};
 use raft_engine::Storage;
 use raft_engine::eraftpb::MessageType;
 
@@ -173,7 +173,7 @@ fn no_message_holds_a_snapshot() {
         reject: true,
         ..Default::default()
     };
-    cluster.node(1).receive(2, &encode_message(&ack)).unwrap();
+    cluster.node(1).receive(2, &encode_message(&ack), Room::Enough).unwrap();
     let node = cluster.node(1);
     let wanted = node.wants_snapshot();
     assert_eq!((wanted.len(), wanted[0].member, wanted[0].at_least), (1, 2, index));

@@ -1,5 +1,6 @@
 //! Drains of one server without a world.
 
+use super::super::effects::Input;
 use super::super::testing::Alone;
 use super::*;
 use model::alloc::ClientStatus;
@@ -98,4 +99,16 @@ fn the_next_leaves_when_the_successor_counts() {
     alone.turns(20);
     assert_eq!(leaving(&alone), 2);
     assert!(!alone.view().alloc(alloc_id(9)).unwrap().expect("is placed").transition.leaves());
+}
+
+#[test]
+fn drains_wait_while_the_disk_is_full() {
+    let mut alone = spread_out(1);
+    drain(&mut alone, 1);
+    alone.turn(vec![Input::Space { free: false }]);
+    alone.turns(20);
+    assert_eq!(leaving(&alone), 0);
+    alone.turn(vec![Input::Space { free: true }]);
+    alone.turns(20);
+    assert_eq!(leaving(&alone), 1);
 }

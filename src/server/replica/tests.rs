@@ -47,7 +47,7 @@ impl Pair {
         let now = self.now;
         for message in messages {
             let to = &mut self.replicas[message.to as usize - 1];
-            to.receive(Peer::Server(from as u64 + 1), &message.message, now);
+            to.receive(Peer::Server(from as u64 + 1), &message.message, now, true);
         }
     }
 }

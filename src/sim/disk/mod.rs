@@ -122,6 +122,11 @@ impl SimDisk {
         self.lock().medium.room = bytes.map(medium::sectors);
     }
 
+    /// What it still takes.
+    pub fn free_bytes(&self) -> u64 {
+        self.lock().medium.free_bytes()
+    }
+
     /// Takes back every fault that has not struck yet.
     pub fn heal(&self) {
         self.lock().medium.heal();

@@ -1,0 +1,88 @@
+//! What one server does of its own accord while its disk is full: nothing that is written.
+
+use super::super::effects::{Effect, Input};
+use super::super::reservations::ReservationChange;
+use super::super::testing::{Alone, asks, registration};
+use model::alloc::ClientStatus;
+use model::node::{NodeInfo, NodeStatus};
+use model::time::Span;
+use state::samples::{AT, info, spec};
+use std::collections::BTreeMap;
+use wire::command::{AllocUpdate, Command};
+use wire::frame::{self, Body, Frame};
+use wire::rpc::{NodeReply, NodeRequest, Peer};
+
+const FULL: Input = Input::Space { free: false };
+const FREE: Input = Input::Space { free: true };
+
+impl Alone {
+    fn log_end(&self) -> u64 {
+        self.server.replica.raft().position().last_index
+    }
+
+    /// What the node is told within a turn.
+    fn node_is_told(&mut self, info: &NodeInfo, request: NodeRequest) -> NodeReply {
+        let bytes = frame::encode(&Frame { request: 1, body: Body::Request(request) });
+        let turn = self.turn(vec![Input::Frame { from: Peer::Node(info.id), bytes }]);
+        let reply = |effect: &Effect| match effect {
+            Effect::Send { to: Peer::Node(_), bytes } => match frame::decode(bytes).expect("a frame").body {
+                Body::Reply(reply) => Some(reply),
+                _ => None,
+            },
+            _ => None,
+        };
+        turn.effects.iter().find_map(reply).expect("it is answered")
+    }
+}
+
+#[test]
+fn evaluations_rest_while_the_disk_is_full() {
+    let mut alone = Alone::with(|_| {});
+    alone.add_node(info(1));
+    let task = alone.tasks(vec![asks(registration(spec("a", 1)))]).remove(0);
+    let (late, end) = (alone.planned(&task), alone.log_end());
+    let turn = alone.turn(vec![FULL, late]);
+    let (eval, token) = (task.eval.id, task.token);
+    assert_eq!(turn.reservations, [ReservationChange::Release { eval, token }]);
+    let given = alone.tasks(vec![]);
+    assert!(given.is_empty(), "{given:?}");
+    alone.change_leader();
+    assert_eq!(alone.tasks(vec![]).len(), 0, "nor does a new leader hand it out");
+    assert_eq!((alone.log_end(), alone.allocs("a").len()), (end, 0));
+    assert_eq!(alone.work(vec![FREE]), 1);
+    assert_eq!(alone.allocs("a").len(), 1);
+}
+
+#[test]
+fn nodes_are_heard_and_ask_again_while_the_disk_is_full() {
+    let mut alone = Alone::with(|_| {});
+    let (ready, new) = (info(1), info(2));
+    alone.add_node(ready.clone());
+    alone.propose(&Command::RegisterNode { info: Box::new(new.clone()), evals: vec![], at: AT });
+    alone.turn(vec![FULL]);
+    let end = alone.log_end();
+    for info in [&ready, &new] {
+        let request = NodeRequest::Heartbeat { node: info.id, secret: info.secret };
+        let told = alone.node_is_told(info, request);
+        assert!(matches!(told, NodeReply::Alive { .. }), "{told:?}");
+    }
+    let update = AllocUpdate {
+        id: Default::default(),
+        client: ClientStatus::Running,
+        client_description: String::new(),
+        task_states: BTreeMap::new(),
+    };
+    let report = NodeRequest::report(ready.id, ready.secret, end, &[(update, None)]);
+    assert_eq!(alone.node_is_told(&ready, report), NodeReply::NoLeader);
+    alone.now = alone.now.after(Span::minutes(10));
+    let clock = alone.server.clock;
+    assert_eq!(alone.leader().next_deadline(false, clock), None, "no turn is due");
+    let register = NodeRequest::Register { info: Box::new(ready.clone()) };
+    assert_eq!(alone.node_is_told(&ready, register), NodeReply::NoLeader);
+    alone.turns(5);
+    assert_eq!(alone.log_end(), end, "nothing is written");
+    alone.turn(vec![FREE]);
+    alone.turns(3);
+    let status = |info: &NodeInfo| alone.node(info.id).status;
+    assert_eq!((status(&ready), status(&new)), (NodeStatus::Ready, NodeStatus::Down), "one was silent");
+}
