@@ -7,9 +7,10 @@
 
 use super::faults::ServerFault;
 use super::place::{Machine, ServerAt};
+use super::tracked::TrackedState;
 use super::users::HOME_REGION;
-use super::world::{Event, World};
-use model::time::{Mono, Span};
+use super::world::{EPOCH, Event, World};
+use model::time::{Mono, Span, Wall};
 use server::effects::Input;
 use std::collections::BTreeSet;
 use wire::http::Method;
@@ -256,4 +257,41 @@ fn a_change_of_leader_reconnects_no_node() {
     }
     assert_eq!(led.len(), 2, "their server has led, and has followed");
     settle(&mut world);
+}
+
+/// One of three is away, and the others differ: nobody knows who is right. Whatever a leader's clock shows, stamps go on from the last one,
+/// so that nothing expires, and nothing is collected, ten years early.
+#[test]
+fn a_leap_that_nobody_confirms_moves_no_stamp() {
+    let mut led = 0;
+    for seed in 1..=8 {
+        let mut world = region_of(3, seed);
+        let (leader, _) = await_leader(&mut world);
+        run_for(&mut world, Span::minutes(1));
+        let follower = world.regions.servers().into_iter().find(|at| *at != leader).expect("three servers");
+        let (wrong, away) = if seed % 2 == 0 { (leader, follower) } else { (follower, leader) };
+        world.stop_server(if wrong == leader { away } else { wrong }, Span::seconds(2));
+        let now = world.now;
+        world.regions[wrong].clock.step(Span::hours(87_600), now);
+        if wrong != leader {
+            run_for(&mut world, Span::seconds(10));
+        }
+        world.stop_server(away, Span::minutes(10));
+        run_for(&mut world, Span::minutes(5));
+        led += usize::from(leaders(&world) == [wrong]);
+        no_stamp_is_ahead(&world);
+        settle(&mut world);
+        no_stamp_is_ahead(&world);
+    }
+    assert!(led >= 4, "the wrong one led {led} times");
+}
+
+fn no_stamp_is_ahead(world: &World) {
+    let view = world.newest_view().expect("a server is up");
+    let state = TrackedState::read(&view).expect("reads");
+    let latest = EPOCH + Span(world.now.0 as i64) + Span::minutes(1);
+    let evals = state.evals.values().map(|eval| eval.modify_time);
+    let allocs = state.allocs.values().map(|alloc| alloc.modify_time);
+    let ahead: Vec<Wall> = evals.chain(allocs).filter(|stamp| *stamp > latest).collect();
+    assert!(ahead.is_empty(), "{ahead:?}");
 }
