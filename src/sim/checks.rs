@@ -115,7 +115,7 @@ impl World {
             queues_are_what_the_state_says(tracked, &queued)?;
         }
         self.check_watched_deployments(at)?;
-        self.check_led_drains(at, view)?;
+        self.check_led_drains(at)?;
         self.check_timed_jobs(at, view)
     }
 

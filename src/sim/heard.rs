@@ -1,5 +1,5 @@
 //! What a server has heard of its leader, noted where it takes raft's messages in, and what the two headers of a stale read must
-//! say of that: `X-Nomad-LastContact` neither less nor more than the time since, `X-Nomad-KnownLeader` only what can be known.
+//! say of that: `X-Nomad-LastContact` neither less nor more than the time since, `X-Nomad-KnownLeader` whether it follows one.
 //!
 //! Refuses to know: what raft's messages hold, and which of them it refuses.
 
@@ -12,9 +12,7 @@ use std::collections::BTreeSet;
 use wire::frame::{self, TrafficClass};
 use wire::rpc::Peer;
 
-/// No server takes its leader for lost within this: the shortest election timeout, less a tick.
-const BELIEVES: Span = Span::millis(900);
-/// And none believes in it for longer, unless its process slept or its disk was slow.
+/// No server believes in its leader for longer, unless its process slept or its disk was slow.
 const BELIEVES_AT_MOST: Span = Span::seconds(60);
 
 /// What one life of a server has heard.
@@ -23,8 +21,6 @@ pub struct Heard {
     /// When it may have heard of a leader last, and when it surely has.
     maybe: Option<Mono>,
     surely: Option<Mono>,
-    /// The leader that it surely knows, as long as no message of another server has changed that.
-    knows: Option<(u64, Mono)>,
 }
 
 /// The servers of whose raft messages a turn hears.
@@ -52,20 +48,16 @@ impl Heard {
         if senders.iter().any(|id| is_it(id) || claims(*id)) {
             self.maybe = Some(now);
         }
-        match after.filter(|id| before == after && senders.contains(id)) {
-            Some(leader) => (self.surely, self.knows) = (Some(now), Some((leader, now))),
-            None if !senders.is_empty() && self.knows.is_some_and(|(id, _)| after != Some(id)) => {
-                self.knows = None;
-            }
-            None => {}
+        if before == after && after.is_some_and(|id| senders.contains(&id)) {
+            self.surely = Some(now);
         }
     }
 
-    /// A stale read says this. `leads`: the server itself does, as far as it knows. `is_slow`: it may have slept.
+    /// A stale read says this. `leader`: whom the server follows, and whether that is itself. `is_slow`: it may have slept.
     fn check_told(
         &self,
         (is_known, last_contact): (bool, Span),
-        (leads, is_slow): (bool, bool),
+        (leader, leads, is_slow): (Option<u64>, bool, bool),
         now: Mono,
     ) -> Result<(), String> {
         let since = |at: Mono| Span::millis(now.since(at).as_nanos() / 1_000_000);
@@ -78,8 +70,8 @@ impl Heard {
         if last_contact < least || last_contact > most {
             return Err(format!("last contact {last_contact:?} ago, and it was {least:?} to {most:?}"));
         }
-        if !is_known && self.knows.is_some_and(|(_, at)| since(at) < BELIEVES) {
-            return Err(format!("no leader is known, and it was heard of {least:?} ago"));
+        if is_known != leader.is_some() {
+            return Err(format!("a leader is known: {is_known}, and it follows {leader:?}"));
         }
         let is_lost = self.maybe.is_none_or(|at| since(at) > BELIEVES_AT_MOST);
         match is_known && is_lost && !is_slow {
@@ -110,10 +102,13 @@ impl World {
         let told = |name: &str| response.header(name).ok_or(format!("a read without {name}"));
         let is_known = told("X-Nomad-KnownLeader")? == "true";
         let last_contact: i64 = told("X-Nomad-LastContact")?.parse().map_err(|_| "no number")?;
-        let leads = self.leader_of(at) == Some(host.id());
+        let leader = self.leader_of(at);
+        let leads = leader == Some(host.id());
         let is_slow = self.now.since(host.paused_until.max(host.slow_until)) < BELIEVES_AT_MOST;
         let told = (is_known, Span::millis(last_contact));
-        host.heard.check_told(told, (leads, is_slow), self.now).map_err(|why| format!("{at} says: {why}"))
+        host.heard
+            .check_told(told, (leader, leads, is_slow), self.now)
+            .map_err(|why| format!("{at} says: {why}"))
     }
 }
 
@@ -124,28 +119,24 @@ fn headers_that_make_a_leader_nearer_or_lost_are_found() {
     let follows = (Some(1), Some(1));
     heard.note(&leader, follows, |_| false, at(0));
     heard.note(&other, follows, |_| false, at(500));
-    let told = |heard: &Heard, known, millis, now| {
-        heard.check_told((known, Span::millis(millis)), (false, false), at(now))
+    let told = |heard: &Heard, known: bool, millis, now| {
+        let leader = known.then_some(1);
+        heard.check_told((known, Span::millis(millis)), (leader, false, false), at(now))
     };
     let is_found = |found: Result<(), String>, why: &str| found.is_err_and(|e| e.contains(why));
     assert_eq!(told(&heard, true, 600, 600), Ok(()));
     assert!(is_found(told(&heard, true, 100, 600), "last contact"), "that was another one's message");
     assert!(is_found(told(&heard, true, 601, 600), "last contact"));
-    assert!(is_found(told(&heard, false, 600, 600), "no leader is known"));
-    assert_eq!(told(&heard, false, 900, 900), Ok(()), "it may take it for lost");
-    assert!(is_found(told(&heard, true, 60_001, 60_001), "a leader is known"));
-    let mut asked = heard;
-    asked.note(&other, (Some(1), None), |_| false, at(700));
-    assert_eq!(told(&asked, false, 800, 800), Ok(()), "another one wants to lead");
+    assert!(is_found(told(&heard, true, 60_001, 60_001), "a leader is known, of which nothing"));
     let mut gone_by = heard;
     gone_by.note(&other, (Some(1), None), |id| id == 2, at(700));
     assert_eq!(told(&gone_by, false, 100, 800), Ok(()), "it led for a moment of the turn");
-    assert!(is_found(
-        Heard::default().check_told((true, Span(0)), (false, false), at(9)),
-        "a leader is known"
-    ));
-    assert!(Heard::default().check_told((true, Span(0)), (true, false), at(9)).is_ok());
-    assert!(Heard::default().check_told((false, Span(0)), (true, false), at(9)).is_err());
+    let says =
+        |known, leader, leads| Heard::default().check_told((known, Span(0)), (leader, leads, true), at(9));
+    assert!(says(true, Some(1), false).is_ok() && says(false, None, false).is_ok());
+    assert!(is_found(says(true, None, false), "a leader is known: true"));
+    assert!(is_found(says(false, Some(1), false), "a leader is known: false"));
+    assert!(says(true, Some(1), true).is_ok() && says(false, Some(1), true).is_err());
 }
 
 #[test]

@@ -134,11 +134,10 @@ impl World {
     }
 
     /// The leader drains the nodes that the state says.
-    pub fn check_led_drains(&self, at: ServerAt, view: &View) -> Result<(), String> {
+    pub fn check_led_drains(&self, at: ServerAt) -> Result<(), String> {
         let led = self.regions[at].brain.as_ref().and_then(|s| s.draining());
-        let nodes = view.nodes().map_err(|e| e.to_string())?;
-        let draining: BTreeSet<NodeId> =
-            nodes.iter().filter(|n| n.drain.is_some()).map(|n| n.info.id).collect();
+        let nodes = &self.regions[at.region].tracked.nodes;
+        let draining: BTreeSet<NodeId> = nodes.iter().filter(|(_, n)| n.drains).map(|(id, _)| *id).collect();
         if let Some(led) = led.filter(|led| *led != draining) {
             return Err(format!("the leader drains {led:?}, the state says {draining:?}"));
         }
@@ -150,14 +149,13 @@ impl World {
         if region != HOME_REGION {
             return Ok(());
         }
-        let nodes = view.nodes().map_err(|e| e.to_string())?;
         let operators = &mut self.operators;
-        let open: BTreeSet<NodeId> = nodes.iter().filter(|n| n.eligible).map(|n| n.info.id).collect();
-        operators.closed.retain(|id, _| nodes.iter().any(|n| n.info.id == *id) && !open.contains(id));
-        for node in nodes.iter().filter(|n| !n.eligible) {
-            operators.closed.entry(node.info.id).or_insert(view.index());
-        }
         let tracked = &self.regions[region].tracked;
+        let is_closed = |id: &NodeId| tracked.nodes.get(id).is_some_and(|n| !n.eligible);
+        operators.closed.retain(|id, _| is_closed(id));
+        for (id, _) in tracked.nodes.iter().filter(|(_, n)| !n.eligible) {
+            operators.closed.entry(*id).or_insert(view.index());
+        }
         let all = &tracked.allocs;
         for alloc in all.values() {
             if operators.closed.get(&alloc.node_id).is_some_and(|at| alloc.create_index > *at) {
@@ -275,11 +273,13 @@ mod tests {
         assert_eq!(world.check_drains(HOME_REGION, &region.view()), Ok(()));
         ask(&mut region, node_id(1), NodeUpdateRequest::Eligible(false));
         let view = region.view();
+        world.regions[HOME_REGION].tracked = TrackedState::read(&view).expect("reads");
         assert_eq!(world.check_drains(HOME_REGION, &view), Ok(()), "what was there stays");
         let allocs = &mut world.regions[HOME_REGION].tracked.allocs;
         allocs.values_mut().for_each(|a| Arc::make_mut(a).create_index = view.index() + 1);
         is_found(world.check_drains(HOME_REGION, &view), "was placed on a node that is closed");
         ask(&mut region, node_id(1), NodeUpdateRequest::Eligible(true));
+        world.regions[HOME_REGION].tracked.nodes = TrackedState::read(&region.view()).expect("reads").nodes;
         assert_eq!(world.check_drains(HOME_REGION, &region.view()), Ok(()), "it is open again");
     }
 

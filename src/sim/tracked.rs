@@ -6,8 +6,9 @@ use model::alloc::{Allocation, ClientStatus};
 use model::claims::Claim;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
-use model::id::{AllocId, DeploymentId, EvalId, JobKey};
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::job::Job;
+use model::node::Node;
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
@@ -21,6 +22,20 @@ pub struct TrackedState {
     pub evals: BTreeMap<EvalId, Arc<Evaluation>>,
     pub deployments: BTreeMap<DeploymentId, Arc<Deployment>>,
     pub jobs: BTreeMap<JobKey, Arc<Job>>,
+    pub nodes: BTreeMap<NodeId, Arc<Openness>>,
+}
+
+/// Whether a node takes allocations, and gives its own away.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Openness {
+    pub eligible: bool,
+    pub drains: bool,
+}
+
+impl Openness {
+    fn of(node: &Node) -> Arc<Openness> {
+        Arc::new(Openness { eligible: node.eligible, drains: node.drain.is_some() })
+    }
 }
 
 impl TrackedState {
@@ -31,6 +46,7 @@ impl TrackedState {
         let deployments = view.deployments(None, usize::MAX)?;
         state.deployments.extend(deployments.into_iter().map(|d| (d.id, Arc::new(d))));
         state.jobs.extend(view.jobs(None, "", None, usize::MAX)?.into_iter().map(|j| (j.spec.key(), j)));
+        state.nodes.extend(view.nodes()?.into_iter().map(|n| (n.info.id, Openness::of(&n))));
         Ok(state)
     }
 
@@ -48,8 +64,11 @@ impl TrackedState {
                 put((&mut self.deployments, &mut before.deployments), d.id, value);
             }
             Change::Job { job } => put((&mut self.jobs, &mut before.jobs), job.clone(), view.job(job)?),
-            Change::Node(_)
-            | Change::Namespace
+            Change::Node(n) => {
+                let value = view.node(n.id)?.map(|node| Openness::of(&node));
+                put((&mut self.nodes, &mut before.nodes), n.id, value);
+            }
+            Change::Namespace
             | Change::NodePool
             | Change::Scheduler
             | Change::Member { .. }
@@ -64,7 +83,8 @@ impl TrackedState {
         same("allocation", &self.allocs, &whole.allocs)?;
         same("evaluation", &unmarked(&self.evals), &unmarked(&whole.evals))?;
         same("deployment", &self.deployments, &whole.deployments)?;
-        same("job", &self.jobs, &whole.jobs)
+        same("job", &self.jobs, &whole.jobs)?;
+        same("node", &self.nodes, &whole.nodes)
     }
 }
 
