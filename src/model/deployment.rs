@@ -113,7 +113,10 @@ impl DeploymentGroup {
 
     /// No deadline runs: all are healthy, or all canaries are and somebody has to say that they are good.
     pub fn is_in_time(&self) -> bool {
-        self.has_its_healthy() || (self.awaits_promotion() && self.healthy >= self.desired_canaries)
+        // what was placed has not proven itself, and no node is left that may run it
+        let is_unproven = self.placed > 0 && self.healthy == 0;
+        (self.has_its_healthy() && !is_unproven)
+            || (self.awaits_promotion() && self.healthy >= self.desired_canaries)
     }
 }
 

@@ -122,6 +122,19 @@ fn a_group_whose_time_is_over_fails_unless_it_has_what_it_wants() {
 }
 
 #[test]
+fn what_never_proved_itself_fails_though_no_node_is_left() {
+    let (mut deployment, job, allocs) = case(&[(None, false)]);
+    let group = deployment.groups.get_mut("g").expect("is there");
+    (group.desired_total, group.placed, group.healthy) = (0, 1, 0);
+    assert!(!group.is_in_time(), "its deadline runs");
+    let found = judge(&deployment, &job, &allocs, true);
+    assert!(matches!(found, WatcherAction::Fail { why: TOO_SLOW, .. }));
+    let group = deployment.groups.get_mut("g").expect("is there");
+    group.placed = 0;
+    assert!(group.is_in_time(), "nothing was ever placed");
+}
+
+#[test]
 fn canaries_promote_themselves_once_all_of_them_are_healthy() {
     for (healths, wanted) in [
         (vec![(Some(true), true), (None, true)], false),

@@ -152,4 +152,11 @@ fn a_silent_nodes_allocation_is_waited_for_until_lost_after() {
         let at = AT + Span::seconds(seconds);
         assert_eq!(someone_waits(&alone.view(), info.id, at).unwrap(), waits, "{seconds}");
     }
+    let mut back = alone.node(info.id);
+    (back.status, back.status_updated) = (NodeStatus::Initializing, AT);
+    (back.last_missed_heartbeat_index, back.last_alloc_update_index) = (2, 1);
+    for (seconds, waits) in [(59, true), (60, false), (-86_400, false)] {
+        let at = AT + Span::seconds(seconds);
+        assert_eq!(awaits_reports(&back, &alone.view(), at).unwrap(), waits, "{seconds}: its report");
+    }
 }
