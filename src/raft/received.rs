@@ -89,7 +89,7 @@ pub enum Refused {
     TooManyReads,
     /// A vote of this replica, the only voter, has to wait for what it is about to write.
     Busy,
-    /// It is asked to lead.
+    /// The replica is asked to lead.
     NoRoom,
 }
 

@@ -15,7 +15,7 @@ pub const MIN_ROOM_BYTES: u64 = 6 << 20;
 /// Longer than raft waits for a server to take over.
 const ASK_EVERY: Span = Span::seconds(5);
 
-/// Whom a leader without room asks to lead, and when.
+/// The voter that a leader without room asks to lead next, and when.
 #[derive(Default)]
 pub struct RoomAsks {
     next: Mono,

@@ -15,7 +15,7 @@ const LATE_SIGNAL: Span = Span::seconds(20);
 
 #[derive(Debug, Default)]
 pub struct Contact {
-    /// Whom it asked last, whatever it asked.
+    /// The server that it asked last, whatever it asked.
     asks: Option<Peer>,
     /// How often that was another one than before.
     pub turned_away: u64,

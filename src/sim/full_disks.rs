@@ -81,7 +81,7 @@ fn a_leader_with_a_full_disk_hands_over_and_writes_go_on() {
     }
 }
 
-/// Whoever has no room either does not take over: the third one does.
+/// A server without room does not take over either: the third one does.
 #[test]
 fn of_two_full_servers_neither_leads() {
     let mut world = region_of(3, 5);
@@ -155,7 +155,7 @@ fn a_full_follower_lives_and_catches_up() {
     }
 }
 
-/// It is the only one with all entries but the dead leader: it is elected, and hands over as soon as somebody with room can lead.
+/// The full follower alone has all entries but for the dead leader: it is elected, and hands over as soon as a server with room can lead.
 #[test]
 fn a_full_follower_that_is_elected_hands_over() {
     let mut world = region_of(3, 7);
