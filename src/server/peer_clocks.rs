@@ -55,7 +55,7 @@ impl Server {
             return;
         }
         self.peer_clocks.heard(server, wall - self.clock.at(now), now);
-        match self.peer_clocks.compare(own, &voters, now) {
+        match self.peer_clocks.compare(own, &voters, self.clock.leapt(), now) {
             ClockVerdict::Unknown => {}
             ClockVerdict::Agrees => self.clock.confirm(),
             ClockVerdict::Outlier { agreeing, offset } => {
@@ -93,8 +93,10 @@ impl PeerClocks {
         self.offsets.insert(server, (ahead, now));
     }
 
-    fn compare(&self, own: u64, voters: &[u64], now: Mono) -> ClockVerdict {
-        let fresh = |id: &u64| self.offsets.get(id).filter(|(_, at)| now.since(*at) < FORGET_AFTER);
+    /// `leapt`: when this server's clock did; what was found before that was found with another time.
+    fn compare(&self, own: u64, voters: &[u64], leapt: Option<Mono>, now: Mono) -> ClockVerdict {
+        let is_fresh = |at: Mono| now.since(at) < FORGET_AFTER && leapt.is_none_or(|leapt| at >= leapt);
+        let fresh = |id: &u64| self.offsets.get(id).filter(|(_, at)| is_fresh(*at));
         let mut known: Vec<(Span, u64)> =
             voters.iter().filter_map(|id| fresh(id).map(|(ahead, _)| (*ahead, *id))).collect();
         known.push((Span::ZERO, own));
@@ -130,7 +132,7 @@ mod tests {
     fn judged(voters: &[u64], ahead: &[(u64, i64)]) -> ClockVerdict {
         let mut clocks = PeerClocks::default();
         ahead.iter().for_each(|(id, seconds)| clocks.heard(*id, Span::seconds(*seconds), NOW));
-        clocks.compare(1, voters, NOW)
+        clocks.compare(1, voters, None, NOW)
     }
 
     #[test]
@@ -152,7 +154,10 @@ mod tests {
     fn what_was_told_long_ago_is_forgotten() {
         let mut clocks = PeerClocks::default();
         clocks.heard(2, Span::ZERO, NOW);
-        assert_eq!(clocks.compare(1, &[1, 2, 3], NOW), ClockVerdict::Agrees);
-        assert_eq!(clocks.compare(1, &[1, 2, 3], NOW.after(FORGET_AFTER)), ClockVerdict::Unknown);
+        assert_eq!(clocks.compare(1, &[1, 2, 3], None, NOW), ClockVerdict::Agrees);
+        assert_eq!(clocks.compare(1, &[1, 2, 3], None, NOW.after(FORGET_AFTER)), ClockVerdict::Unknown);
+        assert_eq!(clocks.compare(1, &[1, 2, 3], Some(NOW), NOW), ClockVerdict::Agrees);
+        let leapt = NOW.after(Span::seconds(1));
+        assert_eq!(clocks.compare(1, &[1, 2, 3], Some(leapt), leapt), ClockVerdict::Unknown);
     }
 }

@@ -283,7 +283,7 @@ fn a_leap_that_nobody_confirms_moves_no_stamp() {
         settle(&mut world);
         no_stamp_is_ahead(&world);
     }
-    assert!(led >= 4, "the wrong one led {led} times");
+    assert!(led >= 2, "the wrong one led {led} times");
 }
 
 fn no_stamp_is_ahead(world: &World) {
