@@ -2,6 +2,7 @@
 
 use crate::job_file::JobFile;
 use crate::node::{Node, path};
+use crate::wait;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};
@@ -42,7 +43,7 @@ fn seen(node: &Node, args: &[&str]) -> String {
 fn a_terminal_is_drawn_on_in_place_and_a_pipe_gets_plain_lines() {
     let node = Node::dev();
     // deaf to its signal: stopping takes until the kill timeout, so that there is more than one look at it, however slow the machine is
-    let script = "trap '' INT; while :; do sleep 0.05; done";
+    let script = "trap '' INT; echo deaf; while :; do sleep 0.05; done";
     let job =
         JobFile { in_group: "count = 9", in_task: "kill_timeout = \"2s\"", ..JobFile::new("many", script) };
     let file = node.write("many.nomad.hcl", &job.text());
@@ -53,6 +54,7 @@ fn a_terminal_is_drawn_on_in_place_and_a_pipe_gets_plain_lines() {
     node.drover(&["job", "status", "-monitor", "many"]).fails(1, "-monitor needs a terminal");
     node.drover(&["job", "status", "-monitor"]).fails(1, "-monitor is for one job");
 
+    wait::until("a task is deaf", || node.stdout("many").contains("deaf").then_some(()));
     let stop = seen(&node, &["job", "stop", "many"]);
     assert!(stop.contains("finished with status \"complete\""), "{stop:?}");
     let frames: Vec<&str> =
