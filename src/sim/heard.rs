@@ -65,13 +65,17 @@ impl Heard {
             let is_so = is_known && last_contact == Span::ZERO;
             return is_so.then_some(()).ok_or(format!("a leader says {is_known}, {last_contact:?}"));
         }
+        if is_known != leader.is_some() {
+            return Err(format!("a leader is known: {is_known}, and it follows {leader:?}"));
+        }
+        // a life that has followed nobody yet says zero
+        if !is_known && self.surely.is_none() && last_contact == Span::ZERO {
+            return Ok(());
+        }
         let most = self.surely.map_or(Span(i64::MAX), since);
         let least = self.maybe.map_or(Span::ZERO, since);
         if last_contact < least || last_contact > Span(most.0.saturating_add(REFUSED_FOR.0)) {
             return Err(format!("last contact {last_contact:?} ago, and it was {least:?} to {most:?}"));
-        }
-        if is_known != leader.is_some() {
-            return Err(format!("a leader is known: {is_known}, and it follows {leader:?}"));
         }
         Ok(())
     }
