@@ -93,7 +93,7 @@ impl PeerClocks {
         self.offsets.insert(server, (ahead, now));
     }
 
-    /// `leapt`: when this server's clock did; what was found before that was found with another time.
+    /// `leapt`: when this server's clock leapt; offsets that were found before that do not count.
     fn compare(&self, own: u64, voters: &[u64], leapt: Option<Mono>, now: Mono) -> ClockVerdict {
         let is_fresh = |at: Mono| now.since(at) < FORGET_AFTER && leapt.is_none_or(|leapt| at >= leapt);
         let fresh = |id: &u64| self.offsets.get(id).filter(|(_, at)| is_fresh(*at));

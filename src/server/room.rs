@@ -9,8 +9,8 @@ use model::time::{Mono, Span};
 use raft::Room;
 use state::fault::Fault;
 
-/// So much is left of the reserve when a follower takes no more entries: a turn may still have taken 4 MiB of them, and what
-/// these come to is written, too; so are votes.
+/// A follower takes no entries while less than this is left of the reserve. A turn may have taken 4 MiB of them before, and writes
+/// what they come to, and votes.
 pub const MIN_ROOM_BYTES: u64 = 6 << 20;
 /// Longer than raft waits for a server to take over.
 const ASK_EVERY: Span = Span::seconds(5);
@@ -29,7 +29,7 @@ impl Server {
         self.with_leader(now, |leader, cx| leader.evals.follow_room(cx))
     }
 
-    /// One server after the other: whoever has no room either does not take over.
+    /// Asks one voter after the other to lead; one that has no room either does not take over.
     pub(super) fn hand_over_without_room(&mut self, now: Mono) {
         let Some(due) = self.next_handover() else { return };
         if now < due {
@@ -53,7 +53,7 @@ impl Server {
 }
 
 impl Replica {
-    /// What others may have it write. `space_free`: the reserve is whole.
+    /// What the disk has room for. `space_free`: the reserve is whole.
     pub fn room(&self, space_free: bool) -> Room {
         match self.free_bytes() {
             _ if space_free => Room::Enough,

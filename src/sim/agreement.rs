@@ -37,7 +37,7 @@ pub struct History {
 }
 
 impl History {
-    /// A server tells of the entries from one to the other, or goes by them.
+    /// Notes what a server tells of the entries `first..=last`; most tell nothing of jobs.
     pub fn note_told(&mut self, (first, last): (u64, u64), events: &[Events]) {
         let is_new: Vec<&Events> = events.iter().filter(|entry| !self.told.contains(&entry.index)).collect();
         for entry in is_new {

@@ -80,7 +80,7 @@ pub struct ServerHost {
     pub applied: u64,
     /// When its last turn began, another server's state was on its way.
     pub was_installing: bool,
-    /// In this life, of its leader.
+    /// What this life has heard of its leader.
     pub heard: Heard,
     /// The checkers know this life's state.
     pub is_tracked: bool,

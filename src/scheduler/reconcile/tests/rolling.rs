@@ -302,7 +302,7 @@ fn r8_5_3a_a_promoted_canary_replaces_its_namesake() {
     assert_eq!(names_of(&changes.destructive), strings(&["[1]"]), "and the update goes on");
 }
 
-/// Else the count would be right without the failed one, and two would run under one name for good.
+/// Were the failed one stopped first, the count would be right, and two would run under one name for good.
 #[test]
 fn r8_5_3a_what_a_canary_replaced_goes_before_the_failed() {
     let old = with_update(2, 1, 1);
