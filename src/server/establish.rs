@@ -102,12 +102,11 @@ mod tests {
     use super::super::NO_LEADER;
     use super::super::effects::{Effect, Input};
     use super::super::testing::{Alone, asks, registration};
-    use model::deployment::{Deployment, DeploymentStatus};
-    use model::id::DeploymentId;
+    use model::deployment::DeploymentGroup;
     use model::job::{JobSpec, JobType};
     use model::periodic::Periodic;
     use model::time::{Mono, Span};
-    use state::samples::{AT, alloc, eval, eval_id, info, key, node_id, place, register, spec};
+    use state::samples::{self, AT, alloc, eval, eval_id, info, key, node_id, place, register, spec};
     use std::collections::{BTreeMap, BTreeSet};
     use wire::command::{Command, NodeUpdateRequest};
 
@@ -186,21 +185,7 @@ mod tests {
         }
         alone.submit(spec("open", 1));
         let job = alone.view().job(&key("web")).unwrap().expect("is registered");
-        let deployment = Deployment {
-            id: DeploymentId::from_random(1),
-            job: key("web"),
-            job_create_index: job.create_index,
-            job_version: job.version,
-            job_modify_index: job.job_modify_index,
-            groups: BTreeMap::new(),
-            status: DeploymentStatus::Running,
-            status_description: String::new(),
-            priority: 50,
-            create_time: AT,
-            modify_time: AT,
-            create_index: 0,
-            modify_index: 0,
-        };
+        let deployment = samples::deployment(1, &job, DeploymentGroup::default());
         alone.propose(&Command::ApplyPlan {
             eval: eval_id(1),
             nodes: place(vec![alloc(1, &job, node_id(2), eval_id(1))]),

@@ -248,16 +248,13 @@ fn is_child(key: &JobKey) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::broken::is_found;
     use super::*;
     use crate::tracked::TrackedState;
     use model::dispatch::Dispatch;
     use model::job::Job;
     use state::samples::{Region as Sample, register, spec};
     use std::sync::Arc;
-
-    fn is_found<T: std::fmt::Debug>(found: Result<T, String>, sentence: &str) {
-        assert!(found.as_ref().is_err_and(|e| e.contains(sentence)), "{sentence}: {found:?}");
-    }
 
     fn child(id: &str, token: &str) -> JobSpec {
         let dispatch = Dispatch { payload: payload(token), token: token.into(), made_of: None };

@@ -220,6 +220,7 @@ fn policy(job: &Job, alloc: &Allocation) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::broken::{calm, is_found, run_for};
     use super::*;
     use model::alloc::alloc_name;
     use model::id::NodeId;
@@ -260,10 +261,6 @@ mod tests {
         let mut world = World::new(1, 1, 1, false);
         world.regions[HOME_REGION].tracked = TrackedState::read(&region.view()).expect("reads");
         world
-    }
-
-    fn is_found(found: Result<(), String>, sentence: &str) {
-        assert!(found.as_ref().is_err_and(|e| e.contains(sentence)), "{sentence}: {found:?}");
     }
 
     #[test]
@@ -313,20 +310,14 @@ mod tests {
 
     #[test]
     fn a_world_in_which_a_drain_goes_on_is_found() {
-        let mut world = World::new(1, 1, 1, false);
-        world.faults.heal();
-        world.start_all().expect("fresh disks open");
-        let run_for = |world: &mut World, seconds| {
-            world.run_until(world.now.after(Span::seconds(seconds))).expect("no fault, no failure");
-        };
-        run_for(&mut world, 20);
+        let mut world = calm(1);
         world.register_quietly("quiet-1", 1);
-        run_for(&mut world, 20);
+        run_for(&mut world, Span::seconds(20));
         assert_eq!(world.check_drained(), Ok(()));
         let (deadline, meta) = (Span::hours(1), BTreeMap::new());
         let drain = NodeUpdateRequest::Drain { deadline, ignore_system: false, meta };
         world.ask_for_node(NodeAt { region: HOME_REGION, node: 0 }, drain);
-        run_for(&mut world, 5);
+        run_for(&mut world, Span::seconds(5));
         is_found(world.check_drained(), "the drain of node-0 does not end");
     }
 }

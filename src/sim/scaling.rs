@@ -177,18 +177,13 @@ fn a_rollback_may_bring_what_was_scaled_while_stopped() {
 
 #[test]
 fn a_count_that_is_not_what_was_said_last_is_found() {
-    let mut world = World::new(1, 1, 1, false);
-    world.faults.heal();
-    world.start_all().expect("fresh disks open");
-    let run_for = |world: &mut World, seconds| {
-        world.run_until(world.now.after(Span::seconds(seconds))).expect("no fault, no failure");
-    };
-    run_for(&mut world, 20);
+    use super::broken::{calm, run_for};
+    let mut world = calm(1);
     world.register_quietly("job-0", 3);
-    run_for(&mut world, 60);
+    run_for(&mut world, Span::seconds(60));
     let (job, at) = (JobKey::new("default", "job-0"), ServerAt { region: HOME_REGION, server: 0 });
     world.ask_to_scale(at, job.clone(), Some(1));
-    run_for(&mut world, 5);
+    run_for(&mut world, Span::seconds(5));
     assert_eq!(world.faults.counts().get(&Kind::Scaled), Some(&1));
     let token = world.workload.token() - 1;
     assert_eq!(world.check_scaled(&job, 1, token, 1), Ok(()));

@@ -259,12 +259,12 @@ fn unwanted(label: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::broken::run_spec;
     use super::*;
     use crate::processes::ProcessEnd;
     use model::claims::Claim;
     use model::task::TaskState;
     use std::collections::BTreeMap;
-    use wire::keeper::RunSpec;
 
     const N: NodeAt = NodeAt { region: 0, node: 0 };
     const PLACES: &str = concat!(
@@ -292,20 +292,8 @@ mod tests {
         fn spawn(&mut self, alloc: u8, task: &str) -> RunId {
             self.runs += 1;
             let run = RunId::from_random(self.runs);
-            let spec = RunSpec {
-                label: format!("{}.{task}", Self::alloc(alloc)),
-                command: "sim".into(),
-                args: ["run", "0", "0", PLACES].map(String::from).to_vec(),
-                search: vec![],
-                env: vec![],
-                cwd: "/".into(),
-                user: String::new(),
-                logs: None,
-                cpu_mhz: 0,
-                memory_bytes: 0,
-                memory_low_bytes: 0,
-            };
-            self.world.spawn(N, run, Box::new(spec));
+            let label = format!("{}.{task}", Self::alloc(alloc));
+            self.world.spawn(N, run, run_spec(label, &["run", "0", "0", PLACES]));
             run
         }
 

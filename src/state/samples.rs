@@ -7,8 +7,9 @@ use super::store::{Options, Store, StoreFiles};
 use super::view::View;
 use model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
 use model::claims::NodeOffers;
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{Evaluation, Trigger};
-use model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret, Uuid};
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId, NodeSecret, Uuid};
 use model::job::{Job, JobSpec, JobType, TaskGroup};
 use model::member::{Founding, ServerInfo};
 use model::namespace::NamespaceSpec;
@@ -85,6 +86,25 @@ pub fn info(n: u128) -> NodeInfo {
 
 pub fn eval(n: u128, job: &str) -> Evaluation {
     Evaluation::pending(eval_id(n), key(job), JobType::Service, 50, Trigger::JobRegister, AT)
+}
+
+/// A deployment of the job's newest version, of its first group, that is running.
+pub fn deployment(n: u128, job: &Job, group: DeploymentGroup) -> Deployment {
+    Deployment {
+        id: DeploymentId::from_random(n),
+        job: job.spec.key(),
+        job_create_index: job.create_index,
+        job_version: job.version,
+        job_modify_index: job.job_modify_index,
+        groups: [(job.spec.groups[0].name.clone(), group)].into(),
+        status: DeploymentStatus::Running,
+        status_description: "Deployment is running".into(),
+        priority: 50,
+        create_time: AT,
+        modify_time: AT,
+        create_index: 0,
+        modify_index: 0,
+    }
 }
 
 /// An allocation of the job's newest version, the first of group `g`.

@@ -1,7 +1,7 @@
 //! Deployments over HTTP: what is shown, what waits, and what users may ask for.
 
 use super::*;
-use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
+use model::deployment::DeploymentGroup;
 use model::id::DeploymentId;
 use state::samples::alloc_id;
 use wire::request::{DeploymentRequest, WriteReply};
@@ -19,21 +19,7 @@ fn rolling() -> World {
         progress_deadline: Span::seconds(9),
         ..DeploymentGroup::default()
     };
-    let deployment = Deployment {
-        id: id(),
-        job: job.spec.key(),
-        job_create_index: job.create_index,
-        job_version: 0,
-        job_modify_index: job.job_modify_index,
-        groups: [("g".to_string(), group)].into(),
-        status: DeploymentStatus::Running,
-        status_description: "Deployment is running".into(),
-        priority: 50,
-        create_time: AT,
-        modify_time: AT,
-        create_index: 0,
-        modify_index: 0,
-    };
+    let deployment = state::samples::deployment(5, &job, group);
     let mut part = alloc(2, &job, node_id(1), eval_id(1));
     part.deployment = Some(id());
     world.region.run(&Command::ApplyPlan {

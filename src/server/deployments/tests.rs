@@ -3,7 +3,7 @@
 use super::*;
 use model::alloc::{ClientStatus, Health};
 use model::job::{DelayFunction, ReschedulePolicy};
-use state::samples::{AT, Region, alloc, eval_id, node_id, register, spec};
+use state::samples::{self, AT, Region, alloc, eval_id, node_id, register, spec};
 
 /// A job with a deployment, and `allocs` of it with that health.
 fn case(healths: &[(Option<bool>, bool)]) -> (Deployment, Job, Vec<Allocation>) {
@@ -27,21 +27,7 @@ fn case(healths: &[(Option<bool>, bool)]) -> (Deployment, Job, Vec<Allocation>) 
         desired_total: 2,
         ..DeploymentGroup::default()
     };
-    let deployment = Deployment {
-        id,
-        job: job.spec.key(),
-        job_create_index: job.create_index,
-        job_version: 0,
-        job_modify_index: job.job_modify_index,
-        groups: [("g".to_string(), group)].into(),
-        status: DeploymentStatus::Running,
-        status_description: String::new(),
-        priority: 50,
-        create_time: AT,
-        modify_time: AT,
-        create_index: 1,
-        modify_index: 1,
-    };
+    let deployment = samples::deployment(1, &job, group);
     let one = |(n, (healthy, canary)): (usize, &(Option<bool>, bool))| Allocation {
         client: ClientStatus::Running,
         deployment: Some(id),

@@ -22,17 +22,18 @@ use server::effects::Input;
 use state::samples::Region as Sample;
 use state::view::View;
 use std::sync::Arc;
+use wire::keeper::RunSpec;
 use wire::request::WriteRequest;
 
 const SERVER: ServerAt = ServerAt { region: 0, server: 0 };
 const NODE: NodeAt = NodeAt { region: 0, node: 0 };
 
-fn run_for(world: &mut World, span: Span) {
+pub fn run_for(world: &mut World, span: Span) {
     world.run_until(world.now.after(span)).expect("no fault, no failure");
 }
 
 /// A server that leads, and nodes that nothing troubles.
-fn calm(nodes: usize) -> World {
+pub fn calm(nodes: usize) -> World {
     let mut world = World::new(1, 1, nodes, false);
     world.faults.heal();
     world.start_all().expect("fresh disks open");
@@ -52,7 +53,7 @@ fn view(world: &World) -> View {
     world.newest_view().expect("a server is up")
 }
 
-fn is_found<T: std::fmt::Debug>(found: Result<T, String>, sentence: &str) {
+pub fn is_found<T: std::fmt::Debug>(found: Result<T, String>, sentence: &str) {
     assert!(found.as_ref().is_err_and(|e| e.contains(sentence)), "{sentence}: {found:?}");
 }
 
@@ -214,4 +215,21 @@ fn a_world_that_is_not_at_rest_is_found() {
         world.check_settled().err().filter(is_down)
     });
     assert!(found.next().is_some());
+}
+
+/// A run that asks for nothing.
+pub fn run_spec(label: String, args: &[&str]) -> Box<RunSpec> {
+    Box::new(RunSpec {
+        label,
+        command: "sim".into(),
+        args: args.iter().map(ToString::to_string).collect(),
+        search: vec![],
+        env: vec![],
+        cwd: "/".into(),
+        user: String::new(),
+        logs: None,
+        cpu_mhz: 0,
+        memory_bytes: 0,
+        memory_low_bytes: 0,
+    })
 }

@@ -3,7 +3,7 @@
 use super::super::node_host::End;
 use super::super::place::NodeAt;
 use super::super::world::World;
-use super::{NODE, calm_with_job, is_found, view};
+use super::{NODE, calm_with_job, is_found, run_spec, view};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::id::{NodeSecret, RunId};
 use model::task::{Exit, ExitStatus};
@@ -12,7 +12,6 @@ use state::samples::{AT, Region as Sample, alloc, alloc_id, eval_id, place, regi
 use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command};
 use wire::frame::{self, Body, Frame};
-use wire::keeper::RunSpec;
 use wire::rpc::NodeRequest;
 
 /// One node, on which this runs.
@@ -20,20 +19,8 @@ fn world_with(processes: &[(u128, &str)]) -> World {
     let mut world = World::new(1, 1, 1, false);
     world.faults.heal();
     for (run, label) in processes {
-        let spec = RunSpec {
-            label: label.to_string(),
-            command: "sim".into(),
-            args: ["run", "0", "0"].map(String::from).to_vec(),
-            search: vec![],
-            env: vec![],
-            cwd: "/".into(),
-            user: String::new(),
-            logs: None,
-            cpu_mhz: 0,
-            memory_bytes: 0,
-            memory_low_bytes: 0,
-        };
-        world.spawn(NODE, RunId::from_random(*run), Box::new(spec));
+        let spec = run_spec(label.to_string(), &["run", "0", "0"]);
+        world.spawn(NODE, RunId::from_random(*run), spec);
     }
     world.regions[NODE].processes.values_mut().for_each(|process| process.running = true);
     world

@@ -7,11 +7,11 @@ use super::super::world::World;
 use super::{SERVER, is_found};
 use model::alloc::{Allocation, DesiredStatus, Health, alloc_name};
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
-use model::id::{DeploymentId, NodeId};
+use model::id::NodeId;
 use model::job::{Job, JobSpec, UpdatePolicy};
 use model::random::Stream;
 use model::time::{Span, Wall};
-use state::samples::{AT, Region as Sample, alloc, alloc_id, eval_id, node_id, place, register, spec};
+use state::samples::{self, AT, Region as Sample, alloc, alloc_id, eval_id, node_id, place, register, spec};
 use std::sync::Arc;
 use wire::command::Command;
 
@@ -40,21 +40,7 @@ fn named(n: u128, job: &Job) -> Allocation {
 }
 
 fn deployment(job: &Job, status: DeploymentStatus) -> Deployment {
-    Deployment {
-        id: DeploymentId::from_random(1),
-        job: job.spec.key(),
-        job_create_index: job.create_index,
-        job_version: job.version,
-        job_modify_index: job.job_modify_index,
-        groups: [("g".to_string(), DeploymentGroup::default())].into(),
-        status,
-        status_description: String::new(),
-        priority: 50,
-        create_time: AT,
-        modify_time: AT,
-        create_index: 0,
-        modify_index: 0,
-    }
+    Deployment { status, ..samples::deployment(1, job, DeploymentGroup::default()) }
 }
 
 #[test]

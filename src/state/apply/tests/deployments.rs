@@ -18,24 +18,6 @@ fn id(n: u128) -> DeploymentId {
     DeploymentId::from_random(n)
 }
 
-pub fn deployment(n: u128, job: &Job, group: DeploymentGroup) -> Deployment {
-    Deployment {
-        id: id(n),
-        job: job.spec.key(),
-        job_create_index: job.create_index,
-        job_version: job.version,
-        job_modify_index: job.job_modify_index,
-        groups: [(job.spec.groups[0].name.clone(), group)].into(),
-        status: S::Running,
-        status_description: "Deployment is running".into(),
-        priority: 50,
-        create_time: AT,
-        modify_time: AT,
-        create_index: 0,
-        modify_index: 0,
-    }
-}
-
 pub fn group(desired_canaries: u64) -> DeploymentGroup {
     DeploymentGroup {
         desired_total: 2,

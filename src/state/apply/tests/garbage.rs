@@ -153,7 +153,7 @@ fn r14_node_gc_threshold() {
 
 /// A deployment of the newest version, and what becomes of the one before it.
 fn deploy(r: &mut Region, n: u128, ended: Option<DeploymentStatus>) -> Deployment {
-    let made = super::deployments::deployment(n, &r.job("web"), super::deployments::group(0));
+    let made = deployment(n, &r.job("web"), super::deployments::group(0));
     let rollout = |deployment: Option<&Deployment>, updates| Command::ApplyPlan {
         eval: eval_id(n),
         nodes: vec![],

@@ -125,7 +125,7 @@ fn refused_scalings_write_nothing() {
 #[test]
 fn a_deployment_that_is_under_way_holds_the_count() {
     let mut r = registered();
-    let deployment = super::deployments::deployment(9, &r.job("web"), super::deployments::group(0));
+    let deployment = deployment(9, &r.job("web"), super::deployments::group(0));
     r.run(&Command::ApplyPlan {
         eval: eval_id(1),
         nodes: vec![],
