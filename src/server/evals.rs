@@ -42,6 +42,7 @@ pub struct Evals {
     failing: BTreeSet<EvalId>,
     /// No evaluation is handed out: an operator wants that, or there is no room.
     paused: bool,
+    has_room: bool,
     unserved: UnservedTypes,
 }
 
@@ -68,6 +69,7 @@ impl Evals {
             outstanding: BTreeMap::new(),
             failing: BTreeSet::new(),
             paused: is_paused(view, cx)?,
+            has_room: cx.space_free,
             unserved: UnservedTypes::default(),
         })
     }
@@ -97,6 +99,10 @@ impl Evals {
 
     /// The disk may be full, or have room again.
     pub fn follow_room(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        if self.has_room == cx.space_free {
+            return Ok(());
+        }
+        self.has_room = cx.space_free;
         self.follow_pause(&cx.view()?, cx)
     }
 
