@@ -14,6 +14,10 @@ use std::sync::{Arc, Mutex};
 /// The size of the reserve: more than one turn can write.
 pub const RESERVE_BYTES: u64 = 8 << 20;
 
+/// What has to be free besides a spent reserve before it is made whole. Without it the room that it has just given up would make it
+/// whole again, and whoever had found the disk full would find it full once more.
+const REFILL_MARGIN_BYTES: u64 = 1 << 20;
+
 #[derive(Debug)]
 pub struct Disk {
     file: File,
@@ -151,7 +155,7 @@ impl Reserve {
     fn beside(path: &Path, kept: bool) -> Arc<Reserve> {
         let path = path.with_extension("reserve");
         let reserve = Reserve { path, kept, spent: AtomicBool::new(kept), lock: Mutex::new(()) };
-        reserve.refill();
+        reserve.make_whole(0);
         Arc::new(reserve)
     }
 
@@ -159,13 +163,17 @@ impl Reserve {
         self.spent.load(Ordering::Acquire)
     }
 
-    /// Tries to make the reserve whole; true when it is.
+    /// Tries to make a spent reserve whole, once there is some room besides it; true when it is whole.
     pub fn refill(&self) -> bool {
+        self.make_whole(REFILL_MARGIN_BYTES)
+    }
+
+    fn make_whole(&self, margin_bytes: u64) -> bool {
         let Ok(_guard) = self.lock.lock() else { return false };
         if !self.is_exhausted() {
             return true;
         }
-        match self.allocate() {
+        match self.allocate(margin_bytes) {
             Ok(()) => self.spent.store(false, Ordering::Release),
             Err(error) => {
                 tracing::debug!(path = %self.path.display(), %error, "no room for the reserve");
@@ -176,20 +184,21 @@ impl Reserve {
         !self.is_exhausted()
     }
 
-    fn allocate(&self) -> io::Result<()> {
+    fn allocate(&self, margin_bytes: u64) -> io::Result<()> {
+        let wanted = RESERVE_BYTES + margin_bytes;
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
-        match fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
-            Ok(()) => Ok(()),
+        match fallocate(&file, FallocateFlags::empty(), 0, wanted) {
+            Ok(()) => {}
             Err(rustix::io::Errno::OPNOTSUPP) => {
                 // a file system that cannot reserve: zeros are the next best
-                for at in (0..RESERVE_BYTES).step_by(1 << 16) {
+                for at in (0..wanted).step_by(1 << 16) {
                     file.write_all_at(&[0; 1 << 16], at)?;
                 }
-                Ok(())
             }
-            Err(e) => Err(e.into()),
+            Err(e) => return Err(e.into()),
         }
+        file.set_len(RESERVE_BYTES)
     }
 
     /// True when there was a reserve to give up.

@@ -86,6 +86,8 @@ fn a_node_with_a_full_disk_goes_on_and_comes_back_by_itself() {
         let said = driver(&node);
         (said["Healthy"] == false && text(&said["HealthDescription"]).contains("disk is full")).then_some(())
     });
+    // the room that was given up does not pass for room again
+    assert_eq!(node.printed().matches("no new writes until there is room").count(), 1, "{}", node.printed());
     // from now on there is not a byte left, also not of the reserve
     fill(&small.0);
     let id = node.get("/v1/nodes").json()[0]["ID"].clone();
