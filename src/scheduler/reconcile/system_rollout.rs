@@ -99,9 +99,11 @@ impl GroupRollout {
         };
         let (mut state, existed) = rollout.state_of(group);
         let begins = found.outdated + found.in_place > 0 || !found.known;
-        let joined = rollout
-            .active()
-            .or((rollout.has_no_deployment() && begins && found.eligible_nodes > 0).then_some(new));
+        // another group's deployment is none of a group that has its version and is not to change
+        let joined = match rollout.active() {
+            Some(active) => (existed || begins).then_some(active),
+            None => (rollout.has_no_deployment() && begins && found.eligible_nodes > 0).then_some(new),
+        };
         state.desired_total = found.eligible_nodes;
         if !existed && state.progress_deadline > Span::ZERO {
             // a long stagger must not count as a missed progress deadline
