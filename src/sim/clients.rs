@@ -27,8 +27,8 @@ enum Question {
     Write { job: String, value: u64, acknowledged: u64 },
     /// `least`: the newest index of the job that anybody had seen when it began; 0 for a stale read.
     Read { job: String, least: u64, stale: bool, at: Machine },
-    /// An operator's. Whatever is answered is well.
-    Operation,
+    /// An operator's. Whatever is answered is well; what succeeds is counted, if it has a kind.
+    Operation(Option<Kind>),
 }
 
 pub struct Clients {
@@ -175,9 +175,20 @@ impl World {
 
     /// An operator asks that server.
     pub fn operator_calls(&mut self, at: ServerAt, method: Method, path: &str, query: &str) {
+        self.operator_calls_for(None, at, method, path, query);
+    }
+
+    pub fn operator_calls_for(
+        &mut self,
+        kind: Option<Kind>,
+        at: ServerAt,
+        method: Method,
+        path: &str,
+        query: &str,
+    ) {
         let id = self.call(Machine::Server(at), request(method, path.into(), query, vec![]));
         self.note(|_| format!("operator {id} {path} {query} at {at}"));
-        self.clients.questions.insert(id, Question::Operation);
+        self.clients.questions.insert(id, Question::Operation(kind));
     }
 
     pub fn client_answered(&mut self, id: u64, outcome: Outcome) -> Result<(), String> {
@@ -193,7 +204,10 @@ impl World {
                 self.clients.unknown += 1;
                 Ok(())
             }
-            (Question::Operation, Outcome::Answered(response)) => {
+            (Question::Operation(kind), Outcome::Answered(response)) => {
+                if let Some(kind) = kind.filter(|_| response.status == 200) {
+                    self.faults.fired(kind);
+                }
                 self.clients.operations.push(response.status);
                 Ok(())
             }

@@ -401,20 +401,13 @@ impl World {
             ClockFault::Stepped => self.step_clock(machine),
             ClockFault::Lost => {
                 self.faults.fired(Kind::ClockAt1970);
-                self.clock_of(machine).lose();
+                self.each_clock_of(machine, |clock| clock.lose());
             }
             ClockFault::Drifts => {
                 self.faults.fired(Kind::ClockDrifts);
                 let ppm = self.faults.draw(200_000) as i64 - 100_000;
-                self.clock_of(machine).drift(ppm, now);
+                self.each_clock_of(machine, |clock| clock.drift(ppm, now));
             }
-        }
-    }
-
-    fn clock_of(&mut self, machine: Machine) -> &mut Clock {
-        match machine {
-            Machine::Node(n) => &mut self.regions[n].clock,
-            Machine::Server(at) => &mut self.regions[at].clock,
         }
     }
 
@@ -423,7 +416,7 @@ impl World {
         self.faults.fired(Kind::ClockStepped);
         let steps = [Span::hours(1), Span::hours(-1), Span::hours(24), Span::hours(-24)];
         let (now, step) = (self.now, steps[self.faults.draw(4) as usize]);
-        self.clock_of(machine).step(step, now);
+        self.each_clock_of(machine, |clock| clock.step(step, now));
     }
 
     /// What the disks themselves have counted, when it struck.

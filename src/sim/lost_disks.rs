@@ -6,6 +6,7 @@
 use super::faults::Kind;
 use super::membership::{is_removed, suffrage};
 use super::place::{Daemon, Machine, NodeAt, ServerAt};
+use super::server_operators::is_retired_from;
 use super::users::HOME_REGION;
 use super::world::{Event, World};
 use model::member::Suffrage;
@@ -14,15 +15,15 @@ use model::time::Span;
 use wire::http::Method;
 
 /// A region of fewer servers would not live on without one of them.
-const LEAST_SERVERS: usize = 3;
-const ASKS_EVERY: Span = Span::seconds(5);
+pub const LEAST_SERVERS: usize = 3;
+pub const ASKS_EVERY: Span = Span::seconds(5);
 
 impl World {
     /// Before anything has started.
     pub fn plan_lost_disks(&mut self, seed: u64) {
         let mut draws = Stream::new(seed, 119);
         let servers = self.regions.servers_of(HOME_REGION);
-        if servers.len() >= LEAST_SERVERS {
+        if servers.len() >= LEAST_SERVERS && !is_retired_from(seed) {
             let at = servers[draws.below(servers.len() as u64) as usize];
             let after = draws.span_between(Span::minutes(2), Span::minutes(7));
             self.after(after, Event::DiskLost(Machine::Server(at)));
@@ -38,33 +39,39 @@ impl World {
     pub fn lose_disk(&mut self, machine: Machine) -> Result<(), String> {
         self.note(|_| format!("{machine}  loses its disk for good"));
         match machine {
-            Machine::Server(at) => self.replace_server(at),
+            Machine::Server(at) => {
+                self.faults.fired(Kind::ServerDiskLost);
+                let id = self.regions[at].id();
+                self.replace_server(at);
+                if let Some(n) = self.node_beside(at) {
+                    self.replace_node(n);
+                }
+                self.after(ASKS_EVERY, Event::RemoveServer { id });
+            }
             Machine::Node(n) => self.replace_node(n),
         }
         Ok(())
     }
 
-    fn replace_server(&mut self, at: ServerAt) {
-        self.faults.fired(Kind::ServerDiskLost);
-        let id = self.regions[at].id();
+    /// An empty disk takes the place of this server's, and joins as another server.
+    pub fn replace_server(&mut self, at: ServerAt) {
         self.end_server(at);
         self.regions[at].replace_disk();
         self.install_newest_build(at);
         let back_after = self.delay(Span::seconds(1), Span::seconds(20));
         self.after(back_after, Event::Start(Daemon::Server(at)));
-        self.after(ASKS_EVERY, Event::RemoveServer { id });
     }
 
     fn replace_node(&mut self, n: NodeAt) {
         self.faults.fired(Kind::NodeDiskLost);
-        self.power_cut(n);
+        self.node_loses_power(n);
         self.regions[n].replace_disks();
     }
 
-    /// An operator wants the server to be gone that is no more; then, as long as it is listed, again.
+    /// An operator wants the server to be gone; then, as long as it is listed, again.
     pub fn remove_server(&mut self, id: u64) -> Result<(), String> {
         if is_removed(self, id) {
-            self.faults.fired(Kind::LostServerRemoved);
+            self.server_is_removed(id);
             return Ok(());
         }
         let up = self.regions.servers_of(HOME_REGION).into_iter().filter(|at| self.regions[*at].is_up());

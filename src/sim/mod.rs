@@ -2,7 +2,7 @@
 //! fault that fits in a seed. Nothing here is a stand-in for a brain; what is simulated is only what brains cannot see.
 //!
 //! A world has regions of servers and nodes; every fault is counted when it strikes. The seeds run one region of one, three or
-//! five servers; `elections`, `consistency` and `snapshots` look at what only several do.
+//! five servers, `two_regions` two; `elections`, `consistency` and `snapshots` look at what only several do.
 //!
 //! Refuses to know: `io`, `agent`, `cli`. Invariants: no thread, no clock, no entropy: a seed decides everything, and the
 //! same seed twice gives the same trace. `DROVER_SIM_SEED=n` runs one seed and prints its events; `DROVER_SIM_SEEDS=n`
@@ -61,6 +61,8 @@ mod rot;
 mod scaling;
 mod scheduler_config;
 mod server_host;
+mod server_operators;
+mod shared_machines;
 mod slow_lines;
 mod snapshot_links;
 mod snapshots;
@@ -72,6 +74,7 @@ mod tests;
 mod topologies;
 mod trace;
 mod tracked;
+mod two_regions;
 mod users;
 mod wear;
 mod workers;

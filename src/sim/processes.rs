@@ -197,7 +197,7 @@ impl World {
     }
 
     /// The machine loses its power: every process, every unsynced byte.
-    pub fn power_cut(&mut self, n: NodeAt) {
+    pub(super) fn node_loses_power(&mut self, n: NodeAt) {
         self.note(|_| format!("{n}  power cut"));
         self.faults.fired(Kind::NodePowerCut);
         self.stop_agent(n);

@@ -9,6 +9,7 @@ use super::node_host::NodeHost;
 use super::place::{Machine, NodeAt, ServerAt};
 use super::rollouts::DeploymentStatuses;
 use super::server_host::ServerHost;
+use super::topologies::Topology;
 use super::tracked::TrackedState;
 use model::claims::Claim;
 use model::id::{AllocId, Uuid};
@@ -45,13 +46,16 @@ pub struct Region {
     pub id: Option<Uuid>,
     /// Who has led in each term, by raft id.
     pub leaders: BTreeMap<u64, u64>,
+    /// Whether the server and the node of the same number are one machine.
+    pub shares_machines: bool,
 }
 
 /// All regions; a machine is found by where it is.
 pub struct Regions(Vec<Region>);
 
 impl Region {
-    fn new(number: usize, seed: u64, servers: usize, nodes: usize, draws: &mut Stream) -> Region {
+    fn new(number: usize, seed: u64, size: Topology, draws: &mut Stream) -> Region {
+        let Topology { servers, nodes } = size;
         let all = (0..servers).map(|server| ServerAt { region: number, server });
         let expect = u32::try_from(servers).unwrap_or(u32::MAX);
         Region {
@@ -73,6 +77,7 @@ impl Region {
             tracked_index: 0,
             id: None,
             leaders: BTreeMap::new(),
+            shares_machines: false,
         }
     }
 
@@ -83,9 +88,9 @@ impl Region {
 }
 
 impl Regions {
-    /// One region.
-    pub fn new(seed: u64, servers: usize, nodes: usize, draws: &mut Stream) -> Regions {
-        Regions(vec![Region::new(0, seed, servers, nodes, draws)])
+    pub fn new(seed: u64, sizes: &[Topology], draws: &mut Stream) -> Regions {
+        let of = |(number, size): (usize, &Topology)| Region::new(number, seed, *size, draws);
+        Regions(sizes.iter().enumerate().map(of).collect())
     }
 
     pub fn all(&self) -> &[Region] {

@@ -281,6 +281,7 @@ impl World {
         }
         if host.disk.is_dead() {
             host.disk.power_on();
+            self.node_beside_loses_power(at);
         }
         self.faults.fired(Kind::ServerDidNotOpen);
         self.after(Span::seconds(1), Event::Start(Daemon::Server(at)));
@@ -411,11 +412,11 @@ impl World {
             self.note(|_| format!("{at}  fault: {fault}"));
             self.server_found_rot(at, &fault)?;
         }
-        let back_after = self.delay(Span::millis(50), Span::seconds(3));
         if self.regions[at].disk.is_dead() {
-            self.count_power_cut(at);
-            self.regions[at].disk.power_on();
+            self.server_machine_lost_power(at);
+            return Ok(());
         }
+        let back_after = self.delay(Span::millis(50), Span::seconds(3));
         self.stop_server(at, back_after);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The seeds. Each is run twice: the same seed must give the same trace. Over all seeds every fault must have fired.
+//! The seeds. Some are run twice: the same seed must give the same trace. Over all seeds every fault must have fired.
 
 #![cfg(test)]
 // Threads carry whole worlds, none of which knows of it; a soak counts real seconds.
@@ -26,6 +26,8 @@ use std::thread::{self, available_parallelism};
 const SERVERS: usize = 1;
 const NODES: usize = 3;
 const FIRST_SERVER: ServerAt = ServerAt { region: 0, server: 0 };
+/// One in so many seeds is run twice. What would not repeat itself (a thread, a clock, a hasher's order) is in the code of all of them.
+const RUN_TWICE: u64 = 4;
 /// So many seeds hold every fault.
 const ALL_FAULTS: u64 = 100;
 /// Faults and users, then faults end and users leave, then everything has to come to rest.
@@ -128,15 +130,17 @@ fn first_process(world: &mut World) -> (NodeAt, RunId) {
     found.expect("some task runs within minutes")
 }
 
-/// Twice: the second time must be as the first.
-fn run_twice(seed: u64) -> Result<Run, String> {
+/// Some of them twice: the second time must be as the first.
+fn run_checked(seed: u64) -> Result<Run, String> {
     let first = run(seed, false)?;
-    let second = run(seed, false).map_err(|e| format!("failed the second time: {e}"))?;
-    if first.hash != second.hash {
-        return Err("does not repeat itself".to_string());
-    }
     if first.turns < 1000 {
         return Err(format!("had only {} turns", first.turns));
+    }
+    if seed % RUN_TWICE == 0 {
+        let second = run(seed, false).map_err(|e| format!("failed the second time: {e}"))?;
+        if first.hash != second.hash {
+            return Err("does not repeat itself".to_string());
+        }
     }
     Ok(first)
 }
@@ -151,7 +155,7 @@ fn all_cores(seeds: u64) -> BTreeMap<u64, Result<Run, String>> {
             if failed.load(Ordering::Relaxed) < seed {
                 break;
             }
-            let outcome = catch_unwind(|| run_twice(seed)).unwrap_or_else(|_| Err("panicked".to_string()));
+            let outcome = catch_unwind(|| run_checked(seed)).unwrap_or_else(|_| Err("panicked".to_string()));
             if outcome.is_err() {
                 failed.fetch_min(seed, Ordering::Relaxed);
             }

@@ -18,8 +18,9 @@ use super::processes::ProcessEnd;
 use super::region::Regions;
 use super::scaling::Scalers;
 use super::snapshot_links::SnapshotLinks;
+use super::topologies::Topology;
 use super::trace::Trace;
-use super::users::Users;
+use super::users::{HOME_REGION, Users};
 use super::workload::Workload;
 use model::id::{AllocId, EvalId, RunId};
 use model::random::Stream;
@@ -123,6 +124,10 @@ pub enum Event {
     RemoveServer {
         id: u64,
     },
+    /// An operator lets another server lead, and looks again later.
+    TransferLeadership,
+    /// An operator takes a server that lives out of service, once all of them vote.
+    RetireServer(ServerAt),
     /// After the operators: what is paused goes on.
     EndPause,
     /// After the users: what waits for a word gets one.
@@ -206,15 +211,20 @@ pub struct World {
 impl World {
     /// One region of so many servers and nodes.
     pub fn new(seed: u64, servers: usize, nodes: usize, print: bool) -> World {
+        World::of_regions(seed, &[Topology { servers, nodes }], print)
+    }
+
+    /// The users are those of the first one.
+    pub fn of_regions(seed: u64, sizes: &[Topology], print: bool) -> World {
         let mut draws = Stream::new(seed, 100);
         World {
             now: Mono(1),
             heap: BTreeMap::new(),
             sequence: 0,
-            regions: Regions::new(seed, servers, nodes, &mut draws),
+            regions: Regions::new(seed, sizes, &mut draws),
             network: Network::new(seed),
             faults: Faults::new(seed),
-            users: Users::new(seed, servers),
+            users: Users::new(seed, sizes[HOME_REGION].servers),
             workload: Workload::new(seed),
             operators: Operators::new(seed),
             dispatchers: Dispatchers::new(seed),
@@ -343,6 +353,8 @@ impl World {
             Event::ChangeANode => self.change_a_node(),
             Event::DiskLost(machine) => self.lose_disk(machine),
             Event::RemoveServer { id } => self.remove_server(id),
+            Event::TransferLeadership => self.transfer_leadership(),
+            Event::RetireServer(at) => self.retire_server(at),
             Event::EndPause => self.end_pause(),
             Event::Settle { last } => {
                 self.settle_deployments(last);

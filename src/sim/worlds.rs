@@ -23,6 +23,8 @@ const CLASSES: [&str; 3] = ["small", "large", ""];
 const RACKS: [&str; 3] = ["r0", "r1", "r2"];
 /// Between two changes of nodes, at most.
 const CHANGE_PAUSE: Span = Span::minutes(3);
+/// More have fifty nodes, whose every task costs time.
+const MOST_SERVERS_WITH_ALL_SHAPES: usize = 3;
 
 /// What a node says of itself that others may differ in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,10 +161,12 @@ impl World {
         self.changes = draws;
         self.users.ask_nodes(seed, &self.regions.nodes_of(HOME_REGION));
         self.clients.ask_nodes(seed, 3);
-        if self.regions.servers().len() == 1 {
+        if self.regions.servers().len() <= MOST_SERVERS_WITH_ALL_SHAPES {
             self.workload.draw_all_shapes();
         }
+        self.share_machines(seed);
         self.plan_lost_disks(seed);
+        self.plan_server_operations(seed);
         self.after(Span::minutes(1), Event::ChangeANode);
     }
 
