@@ -42,6 +42,8 @@ pub struct Evals {
     failing: BTreeSet<EvalId>,
     /// No evaluation is handed out: an operator wants that, or there is no room.
     paused: bool,
+    /// The pause is over, but for plans of before it that are still on their way into the log.
+    is_ending: bool,
     has_room: bool,
     unserved: UnservedTypes,
 }
@@ -69,6 +71,7 @@ impl Evals {
             outstanding: BTreeMap::new(),
             failing: BTreeSet::new(),
             paused: is_paused(view, cx)?,
+            is_ending: false,
             has_room: cx.space_free,
             unserved: UnservedTypes::default(),
         })
@@ -82,28 +85,42 @@ impl Evals {
     }
 
     /// A pause empties the queues: what workers held, or was on its way into the log, comes back to none of them. Its end fills them
-    /// from the state, as a new leader does.
-    pub fn follow_pause(&mut self, view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
+    /// from the state, as a new leader does, and like that one only when the state shows every plan of before: an evaluation whose
+    /// plan is still on its way would be planned a second time.
+    pub fn follow_pause(&mut self, view: &View, plans: &Plans, cx: &mut Context<'_>) -> Result<(), Fault> {
         let paused = is_paused(view, cx)?;
         if paused == self.paused {
+            self.is_ending = false;
             return Ok(());
         }
         if paused {
             cx.outbox.drop_deferred();
+            *self = Evals::new(view, cx)?;
+            return Ok(());
         }
-        *self = Evals::new(view, cx)?;
-        assert_eq!(self.paused, paused, "both were read from one state");
-        view.open_evals()?.into_iter().for_each(|eval| self.restore(eval, cx));
+        self.is_ending = plans.in_flight() > 0;
+        if !self.is_ending {
+            *self = Evals::new(view, cx)?;
+            view.open_evals()?.into_iter().for_each(|eval| self.restore(eval, cx));
+        }
         Ok(())
     }
 
     /// The disk may be full, or have room again.
-    pub fn follow_room(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+    pub fn follow_room(&mut self, plans: &Plans, cx: &mut Context<'_>) -> Result<(), Fault> {
         if self.has_room == cx.space_free {
             return Ok(());
         }
         self.has_room = cx.space_free;
-        self.follow_pause(&cx.view()?, cx)
+        self.follow_pause(&cx.view()?, plans, cx)
+    }
+
+    /// Ends a pause that is over once no plan of before it is on its way any more.
+    pub fn end_pause(&mut self, plans: &Plans, cx: &mut Context<'_>) -> Result<(), Fault> {
+        if !self.is_ending || plans.in_flight() > 0 {
+            return Ok(());
+        }
+        self.follow_pause(&cx.view()?, plans, cx)
     }
 
     pub fn apply_change(&mut self, eval: &Evaluation, cx: &Context<'_>) {

@@ -90,6 +90,7 @@ impl Leader {
     /// Answers watches and hands evaluations to workers, after all that was applied.
     pub fn hand_out(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.nodes.answer_watches(cx)?;
+        self.evals.end_pause(&self.plans, cx)?;
         self.evals.dispatch(&mut self.remote_workers, &self.plans, cx);
         Ok(())
     }
@@ -202,7 +203,7 @@ impl Leader {
                 Change::Alloc(alloc) => self.follow_alloc(alloc, index, cx)?,
                 Change::Node(node) => self.follow_node(node, index, cx)?,
                 Change::Deployment(change) => self.deployments.apply_change(change.id, change.active),
-                Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
+                Change::Scheduler => self.evals.follow_pause(&cx.view()?, &self.plans, cx)?,
                 Change::EvalDeleted(eval) => self.evals.forget(eval),
                 Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
                 Change::Member { .. } => {

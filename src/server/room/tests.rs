@@ -54,6 +54,19 @@ fn evaluations_rest_while_the_disk_is_full() {
 }
 
 #[test]
+fn an_evaluation_whose_plan_is_on_its_way_is_not_planned_again() {
+    let mut alone = Alone::with(|_| {});
+    alone.add_node(info(1));
+    let task = alone.tasks(vec![asks(registration(spec("a", 1)))]).remove(0);
+    let planned = alone.planned(&task);
+    let given = alone.tasks(vec![planned, FULL, FREE]);
+    assert!(given.is_empty(), "{given:?}");
+    assert_eq!((alone.work(vec![]), alone.allocs("a").len()), (0, 1));
+    let others = alone.tasks(vec![asks(registration(spec("b", 1)))]);
+    assert_eq!(others.len(), 1, "the pause is over");
+}
+
+#[test]
 fn nodes_are_heard_and_ask_again_while_the_disk_is_full() {
     let mut alone = Alone::with(|_| {});
     let (ready, new) = (info(1), info(2));
