@@ -11,7 +11,7 @@ use super::inbox;
 use super::messages::ClientMessage;
 use super::server_mail::{ServerMail, ServerMailbox, ServerMessage, TurnInput};
 use super::workers::SharedReservations;
-use ::io::disk::{self, Disk};
+use ::io::disk::Disk;
 use ::io::{clock, entropy, host_stats, keys};
 use async_channel::Sender;
 use model::id::server_id;
@@ -54,8 +54,8 @@ impl Opened {
         let log =
             |name: &str| state[0].sibling(name).map(|file| Box::new(file) as WalFile).map_err(|e| named(&e));
         let log = [log("log.0")?, log("log.1")?];
-        let dir = path.to_path_buf();
-        let free_bytes = Box::new(move || disk::free_bytes(&dir));
+        let reserve = state[0].reserve();
+        let free_bytes = Box::new(move || reserve.free_bytes());
         let new_server_id = server_id(entropy::u64().map_err(|e| named(&e))?);
         let options = Options::on_machine(host_stats::memory_bytes(), new_server_id);
         let (store, recovered) = Store::open(StoreFiles { state, log, free_bytes }, options)

@@ -50,6 +50,8 @@ pub struct Reserve {
     kept: bool,
     /// The reserve was given up, or could never be made: no new writes.
     spent: AtomicBool,
+    /// It was a quota that ended: what the file system still has room for says nothing of that.
+    by_quota: AtomicBool,
     lock: Mutex<()>,
 }
 
@@ -135,9 +137,19 @@ impl Disk {
     /// Runs `op` again after giving up the reserve, if the disk was full.
     fn with_reserve<T>(&self, op: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match op() {
-            Err(e) if is_full(&e) && self.reserve.give_up() => op(),
+            Err(e) if is_full(&e) && self.reserve.give_up_for(&e) => op(),
             result => result,
         }
+    }
+
+    /// Runs `sync` once. Where the disk is found full only now (quotas, thin volumes), the kernel may have dropped what was to be
+    /// written, and call a second sync good: the process has to end, and the next one finds the room that is given up here.
+    fn synced(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        sync().inspect_err(|e| {
+            if is_full(e) {
+                self.reserve.give_up_for(e);
+            }
+        })
     }
 }
 
@@ -154,7 +166,8 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
 impl Reserve {
     fn beside(path: &Path, kept: bool) -> Arc<Reserve> {
         let path = path.with_extension("reserve");
-        let reserve = Reserve { path, kept, spent: AtomicBool::new(kept), lock: Mutex::new(()) };
+        let (spent, by_quota) = (AtomicBool::new(kept), AtomicBool::new(false));
+        let reserve = Reserve { path, kept, spent, by_quota, lock: Mutex::new(()) };
         reserve.make_whole(0);
         Arc::new(reserve)
     }
@@ -165,7 +178,20 @@ impl Reserve {
 
     /// Tries to make a spent reserve whole, once there is some room besides it; true when it is whole.
     pub fn refill(&self) -> bool {
-        self.make_whole(REFILL_MARGIN_BYTES)
+        // trying takes all that is left, for a moment in which others find nothing
+        let has_room = |dir| free_bytes(dir).is_ok_and(|free| free >= RESERVE_BYTES + REFILL_MARGIN_BYTES);
+        if self.path.parent().is_some_and(has_room) {
+            self.make_whole(REFILL_MARGIN_BYTES);
+        }
+        !self.is_exhausted()
+    }
+
+    /// How many bytes the disk still takes, as far as that is known.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        match self.path.parent() {
+            Some(dir) if !(self.is_exhausted() && self.by_quota.load(Ordering::Acquire)) => free_bytes(dir),
+            _ => Ok(0),
+        }
     }
 
     fn make_whole(&self, margin_bytes: u64) -> bool {
@@ -201,6 +227,11 @@ impl Reserve {
         file.set_len(RESERVE_BYTES)
     }
 
+    fn give_up_for(&self, error: &io::Error) -> bool {
+        self.by_quota.store(error.kind() == io::ErrorKind::QuotaExceeded, Ordering::Release);
+        self.give_up()
+    }
+
     /// True when there was a reserve to give up.
     pub fn give_up(&self) -> bool {
         let Ok(_guard) = self.lock.lock() else { return false };
@@ -227,10 +258,70 @@ impl StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.with_reserve(|| self.file.sync_data())
+        self.synced(|| self.file.sync_data())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.with_reserve(|| self.file.write_all_at(data, offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A store's disk in a directory of its own, which is removed at the end.
+    struct Scratch(PathBuf, Disk);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let dir = std::env::temp_dir().join(format!("drover-disk-{name}-{}", std::process::id()));
+            fs::create_dir_all(&dir).expect("a directory");
+            let disk = Disk::open(&dir.join("store"), true).expect("it opens");
+            assert!(!disk.reserve().is_exhausted(), "these tests need {RESERVE_BYTES} bytes there");
+            Scratch(dir, disk)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).expect("removed");
+        }
+    }
+
+    #[test]
+    fn a_write_that_finds_the_disk_full_is_tried_again_once() {
+        let scratch = Scratch::new("write");
+        let tries = Cell::new(0);
+        let write = || {
+            tries.set(tries.get() + 1);
+            if tries.get() == 1 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        };
+        scratch.1.with_reserve(write).expect("the reserve was given up for it");
+        let reserve = scratch.1.reserve();
+        assert_eq!((tries.get(), reserve.is_exhausted(), reserve.path.exists()), (2, true, false));
+        assert!(reserve.refill() && reserve.path.exists());
+        assert_eq!(reserve.path.metadata().expect("it is there").len(), RESERVE_BYTES);
+    }
+
+    /// What it was to make durable may be lost, and the kernel calls the next one good.
+    #[test]
+    fn a_sync_that_finds_the_disk_full_fails_for_good() {
+        let scratch = Scratch::new("sync");
+        let failed = scratch.1.synced(|| Err(io::ErrorKind::StorageFull.into()));
+        assert_eq!(failed.map_err(|e| e.kind()), Err(io::ErrorKind::StorageFull));
+        assert!(scratch.1.reserve().is_exhausted(), "who comes next finds room");
+    }
+
+    #[test]
+    fn a_quota_that_has_ended_leaves_no_room() {
+        let scratch = Scratch::new("quota");
+        let reserve = scratch.1.reserve();
+        assert!(reserve.free_bytes().expect("it is told") > 0);
+        let write = || Err::<(), _>(io::ErrorKind::QuotaExceeded.into());
+        assert!(scratch.1.with_reserve(write).is_err());
+        assert_eq!(reserve.free_bytes().expect("it is told"), 0, "whatever the file system has");
+        assert!(reserve.refill() && reserve.free_bytes().expect("it is told") > 0);
     }
 }
