@@ -23,6 +23,8 @@ use wire::request::{DeploymentRequest, RefusalKind};
 
 /// Deployments looked at in one turn; the rest follows in the next.
 const DEPLOYMENTS_PER_TURN: usize = 16;
+/// A step that raft did not take is tried again after this: a transfer of leadership takes about a second.
+const RETRY_AFTER: Span = Span::millis(200);
 
 /// What the watcher keeps in memory. A new leader rebuilds it from the state.
 #[derive(Default)]
@@ -60,6 +62,13 @@ impl DeploymentWatcher {
     pub fn proposal_done(&mut self, id: DeploymentId) {
         if self.in_flight.remove(&id) && self.known.contains_key(&id) {
             self.changed.insert(id);
+        }
+    }
+
+    /// That entry is in no log: the deployment is looked at again, when whatever refused it may have passed.
+    pub fn proposal_refused(&mut self, id: DeploymentId, now: Mono) {
+        if self.in_flight.remove(&id) && self.known.contains_key(&id) {
+            self.queue.insert((now.after(RETRY_AFTER), id));
         }
     }
 

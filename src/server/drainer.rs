@@ -34,8 +34,8 @@ pub struct Drainer {
     /// When each allocation counts as healthy, and its modify index when that was computed.
     settling: BTreeMap<JobKey, BTreeMap<AllocId, (u64, Mono)>>,
     next_scan: Mono,
-    /// An entry is proposed and not applied yet.
-    in_flight: bool,
+    /// The nodes of the entry that is proposed and not applied yet.
+    in_flight: Vec<NodeId>,
 }
 
 struct Draining {
@@ -75,7 +75,14 @@ impl Drainer {
 
     /// The entry that was under way is applied.
     pub fn proposal_done(&mut self) {
-        self.in_flight = false;
+        self.in_flight.clear();
+    }
+
+    /// That entry is in no log: its nodes are looked at again.
+    pub fn proposal_refused(&mut self, now: Mono) {
+        self.next_scan = now.after(SCAN_INTERVAL);
+        let still_drain = std::mem::take(&mut self.in_flight).into_iter();
+        self.due.extend(still_drain.filter(|node| self.nodes.contains_key(node)));
     }
 
     fn take_due(&mut self, now: Mono) -> Vec<NodeId> {
@@ -83,7 +90,7 @@ impl Drainer {
             self.timers.remove(&(at, node));
             self.due.insert(node);
         }
-        if self.in_flight || self.due.is_empty() || now < self.next_scan {
+        if !self.in_flight.is_empty() || self.due.is_empty() || now < self.next_scan {
             return vec![];
         }
         self.next_scan = now.after(SCAN_INTERVAL);
@@ -95,7 +102,7 @@ impl Drainer {
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        let scan = (!self.in_flight && !self.due.is_empty()).then_some(self.next_scan);
+        let scan = (self.in_flight.is_empty() && !self.due.is_empty()).then_some(self.next_scan);
         scan.into_iter().chain(self.timers.first().map(|t| t.0)).min()
     }
 
@@ -178,9 +185,9 @@ impl Drainer {
             }
         }
         if !round.steps.is_empty() {
-            assert!(!self.in_flight, "one step of drains is under way at a time");
+            assert!(self.in_flight.is_empty(), "one step of drains is under way at a time");
             let (at, evals) = (cx.at, round.evals.into_values().collect());
-            self.in_flight = true;
+            self.in_flight = round.steps.iter().map(|step| step.node).collect();
             cx.propose(Command::AdvanceDrains { steps: round.steps, evals, at }, OnApply::Drained);
         }
         Ok(())

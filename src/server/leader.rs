@@ -183,9 +183,11 @@ impl Leader {
                 cx.outbox.reservation(ReservationChange::Release { eval, token });
             }
             OnApply::EvalFailed { eval } => self.evals.failure_refused(*eval, cx.now),
-            OnApply::Drained => self.drainer.proposal_done(),
+            OnApply::Drained => self.drainer.proposal_refused(cx.now),
             OnApply::Collected => self.collector.proposal_done(cx.now),
-            OnApply::DeploymentStepped { deployment } => self.deployments.proposal_done(deployment),
+            OnApply::DeploymentStepped { deployment } => {
+                self.deployments.proposal_refused(deployment, cx.now)
+            }
             _ => {}
         }
     }

@@ -152,3 +152,16 @@ fn progress_deadlines_survive_wrong_clocks() {
         assert_eq!(watcher.overdue(deployment.id, due).len(), 1, "known already");
     }
 }
+
+#[test]
+fn a_step_that_raft_refuses_is_tried_again_later() {
+    let (id, now) = (DeploymentId::from_random(1), Mono(1));
+    let mut watcher = DeploymentWatcher::default();
+    watcher.apply_change(id, true);
+    assert_eq!(watcher.take(now), [id]);
+    watcher.in_flight.insert(id);
+    watcher.proposal_refused(id, now);
+    let again = now.after(RETRY_AFTER);
+    assert_eq!((watcher.has_work(), watcher.next_deadline()), (false, Some(again)));
+    assert_eq!((watcher.take(now), watcher.take(again)), (vec![], vec![id]));
+}

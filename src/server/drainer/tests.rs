@@ -8,6 +8,7 @@ use model::job::{HealthCheck, MigratePolicy};
 use model::scheduling::SchedulerSettings;
 use state::samples::{AT, alloc, alloc_id, eval_id, info, key, node_id, place, register, report, spec};
 use wire::command::NodeUpdateRequest;
+use wire::request::{Refusal, RefusalKind};
 
 /// A group with an allocation on each of `nodes` nodes, all of which have run long enough; one may be away at a time.
 fn spread_out(nodes: u128) -> Alone {
@@ -109,6 +110,24 @@ fn drains_wait_while_the_disk_is_full() {
     alone.turns(20);
     assert_eq!(leaving(&alone), 0);
     alone.turn(vec![Input::Space { free: true }]);
+    alone.turns(20);
+    assert_eq!(leaving(&alone), 1);
+}
+
+#[test]
+fn a_step_that_raft_refuses_is_tried_again() {
+    let mut alone = spread_out(2);
+    drain(&mut alone, 1);
+    while alone.leader().drainer.due.is_empty() {
+        alone.turns(1);
+    }
+    let (leader, mut cx) = alone.split();
+    cx.now = cx.now.after(SCAN_INTERVAL);
+    leader.drainer.advance(&mut cx).expect("reads");
+    assert_eq!(cx.outbox.take_proposals().len(), 1);
+    let why = Refusal::new(RefusalKind::Unavailable, "leadership is being transferred");
+    leader.proposal_refused(OnApply::Drained, &why, &mut cx);
+    assert_eq!(leader.drainer.next_deadline(), Some(cx.now.after(SCAN_INTERVAL)));
     alone.turns(20);
     assert_eq!(leaving(&alone), 1);
 }
