@@ -20,19 +20,19 @@ pub struct WallClock {
     /// When the clock last jumped, unless it was confirmed to be right since.
     leapt: Option<Mono>,
     /// Other servers will say whether it is right.
-    has_peers: bool,
+    has_other_voters: bool,
 }
 
 impl Default for WallClock {
     fn default() -> Self {
         let (wall, mono) = (Wall::NEVER, Mono::default());
-        WallClock { wall, mono, stamp: wall, stamped: None, leapt: None, has_peers: false }
+        WallClock { wall, mono, stamp: wall, stamped: None, leapt: None, has_other_voters: false }
     }
 }
 
 impl WallClock {
-    pub fn set(&mut self, now: Now, has_peers: bool) {
-        self.has_peers = has_peers;
+    pub fn set(&mut self, now: Now, has_other_voters: bool) {
+        self.has_other_voters = has_other_voters;
         self.stamped.get_or_insert(now.mono);
         let Some(wall) = now.wall else { return };
         let by = if self.is_set() { wall - self.at(now.mono) } else { Span::ZERO };
@@ -88,7 +88,7 @@ impl WallClock {
 
     /// The time is in doubt, and stamps wait for what other servers say of it.
     pub fn is_held(&self) -> bool {
-        self.has_peers && self.leapt.is_some() && !self.stamp.is_never()
+        self.has_other_voters && self.leapt.is_some() && !self.stamp.is_never()
     }
 
     /// When the last stamp was applied, if stamps go on from it.

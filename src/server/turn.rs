@@ -46,7 +46,8 @@ impl Server {
     /// opened by another process.
     pub fn prepare(&mut self, now: Now, inputs: Vec<Input>) -> Result<PreparedTurn, Fault> {
         self.metrics.begin_turn(now.mono);
-        self.clock.set(now, self.replica.has_peers());
+        // a learner cannot confirm a time, and may never come to vote
+        self.clock.set(now, !self.replica.raft().is_only_voter());
         let had_inputs = !inputs.is_empty();
         self.with_leader(now.mono, Leader::expire)?;
         self.with_forwarding(now.mono, Forwarding::expire);

@@ -196,3 +196,19 @@ fn frames_of_another_region_change_nothing() {
     meeting.run(Span::seconds(3));
     assert_eq!(meeting.suffrage(0, 9), Some(Suffrage::Learner), "one without a region may ask to be added");
 }
+
+#[test]
+fn a_learner_holds_no_stamps_of_a_region_of_one_voter() {
+    let mut meeting = Meeting::of(&[(5, 1)]);
+    meeting.run(Span::seconds(1));
+    let said = ServerRequest::Announce { id: 9, info: Box::new(server_info("dead")) };
+    let bytes = frame::encode(&Frame { request: 0, body: Body::ServerRequest(said) });
+    let bytes = frame::with_region(Uuid::default(), &bytes);
+    meeting.turn(0, vec![Input::Frame { from: Peer::Server(9), bytes }]);
+    meeting.run(Span::seconds(3));
+    assert_eq!(meeting.suffrage(0, 9), Some(Suffrage::Learner));
+    let server = &mut meeting.servers[0];
+    server.turn(Now { mono: meeting.now.after(Span::millis(1)), wall: Some(AT + Span::hours(48)) }, vec![]);
+    assert!(server.clock.leapt().is_some());
+    assert!(!server.clock.is_held(), "nobody could ever confirm the time");
+}
