@@ -83,3 +83,26 @@ impl World {
         self.replace_server(at);
     }
 }
+
+#[test]
+fn a_live_server_that_is_removed_joins_with_an_empty_disk() {
+    let mut world = super::elections::region_of(3, 1);
+    super::elections::await_leader(&mut world);
+    super::elections::run_for(&mut world, Span::seconds(20));
+    let at = ServerAt { region: HOME_REGION, server: 1 };
+    let id = world.regions[at].id();
+    // operators act while faults may strike
+    world.faults = super::faults::Faults::new(1);
+    assert_eq!(world.retire_server(at), Ok(()));
+    world.faults.heal();
+    super::elections::run_for(&mut world, Span::minutes(3));
+    assert_ne!(world.regions[at].id(), id);
+    assert_eq!(world.faults.counts().get(&Kind::LiveServerRemoved), Some(&1));
+    assert_eq!(world.check_replaced(), Ok(()));
+}
+
+#[test]
+fn half_of_the_seeds_take_a_server_out_of_service() {
+    let retired = (1..=200).filter(|seed| is_retired_from(*seed)).count();
+    assert!((80..=120).contains(&retired), "{retired}");
+}

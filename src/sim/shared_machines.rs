@@ -79,3 +79,61 @@ impl World {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk::Operation;
+    use super::super::elections::{region_of, run_for};
+    use super::super::faults::ServerFault;
+    use super::*;
+
+    const SERVER: ServerAt = ServerAt { region: HOME_REGION, server: 0 };
+    const NODE: NodeAt = NodeAt { region: HOME_REGION, node: 0 };
+
+    fn shared(seed: u64) -> World {
+        let mut world = region_of(1, seed);
+        world.regions[HOME_REGION].shares_machines = true;
+        run_for(&mut world, Span::seconds(20));
+        assert_eq!(up(&world), (true, true));
+        world
+    }
+
+    fn up(world: &World) -> (bool, bool) {
+        (world.regions[SERVER].is_up(), world.regions[NODE].client.is_some())
+    }
+
+    #[test]
+    fn server_and_node_of_one_machine_lose_their_power_together() {
+        let mut world = shared(1);
+        world.power_cut(NODE);
+        assert_eq!(up(&world), (false, false));
+        run_for(&mut world, Span::minutes(1));
+        assert_eq!(up(&world), (true, true));
+        let deaths = world.regions[NODE].keeper_deaths;
+        world.strike_server(SERVER, ServerFault::PowerCut { operations: 1 });
+        world.register_quietly("writes", 1);
+        run_for(&mut world, Span::minutes(1));
+        assert_eq!((up(&world), world.regions[NODE].keeper_deaths), ((true, true), deaths + 1));
+        assert_eq!(world.faults.counts().get(&Kind::MachinePowerCut), Some(&2));
+        // a disk that fails is no machine without power
+        world.strike_server(SERVER, ServerFault::DiskError { on: Operation::Write });
+        world.register_quietly("writes-too", 1);
+        run_for(&mut world, Span::minutes(1));
+        assert_eq!(world.regions[NODE].keeper_deaths, deaths + 1);
+    }
+
+    #[test]
+    fn server_and_node_of_one_machine_have_one_clock() {
+        let mut world = shared(2);
+        world.each_clock_of(Machine::Node(NODE), Clock::lose);
+        let wall = |world: &World| {
+            let now = world.now;
+            (world.regions[SERVER].clock.at(now).wall, world.regions[NODE].clock.at(now).wall)
+        };
+        let (server, node) = wall(&world);
+        assert_eq!(server, node);
+        world.regions[HOME_REGION].shares_machines = false;
+        world.each_clock_of(Machine::Server(SERVER), |clock| *clock = Clock::right());
+        assert_ne!(wall(&world).0, wall(&world).1);
+    }
+}
