@@ -185,9 +185,10 @@ impl Servers {
             }
             NodeReply::HeartbeatFirst => {
                 self.slots[RequestKind::Presence as usize].due = now;
-                let due = now.after(random.span_between(Span::seconds(1), Span::seconds(2)));
-                self.slots[kind as usize].due = due;
+                self.slots[kind as usize].due = later(now, random);
             }
+            // turning to another server would end what users wait for through this one
+            NodeReply::TryLater => self.slots[kind as usize].due = later(now, random),
             NodeReply::StaleReport { index } if kind == RequestKind::Report => {
                 self.followed.newest = self.followed.newest.max(index);
                 self.retry_report(now, random);
@@ -484,4 +485,9 @@ fn describes_the_same(known: &NodeInfo, info: &NodeInfo) -> bool {
         driver.updated = known.drivers.get(name).map_or(driver.updated, |d| d.updated);
     }
     *known == info
+}
+
+/// When what a server does not do yet is asked of it again.
+fn later(now: Mono, random: &mut Stream) -> Mono {
+    now.after(random.span_between(Span::seconds(1), Span::seconds(2)))
 }

@@ -129,8 +129,7 @@ impl Leader {
                     cx.answer(asker, NodeReply::Fetched { assignments });
                 }
             }
-            // told again in a second or two, to this server: turning to another one would end what the node's users wait for
-            NodeRequest::Report { .. } if !cx.space_free => cx.answer(asker, NodeReply::HeartbeatFirst),
+            NodeRequest::Report { .. } if !cx.space_free => cx.answer(asker, NodeReply::TryLater),
             NodeRequest::Report { node, secret, seen, updates, verdicts } => {
                 if let Some(known) = authentic(asker, node, secret, &view, cx)? {
                     reports::report(asker, &known, seen, updates, verdicts, &view, cx)?;

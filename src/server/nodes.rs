@@ -90,7 +90,7 @@ impl Nodes {
             if known.is_some_and(|known| known.info.secret == info.secret) {
                 self.heartbeats.heard(info.id, cx.now);
             }
-            cx.answer(asker, NodeReply::NoLeader);
+            cx.answer(asker, NodeReply::TryLater);
             return Ok(());
         }
         let evals = match &known {

@@ -295,6 +295,7 @@ fn conversation(s: &mut Samples) {
     s.add("heartbeat first", &NodeReply::HeartbeatFirst);
     s.add("refused", &NodeReply::Refused { message: "no".into() });
     s.add("stale report", &NodeReply::StaleReport { index: 9 });
+    s.add("try later", &NodeReply::TryLater);
 }
 
 fn keeper(s: &mut Samples) {

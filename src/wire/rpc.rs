@@ -122,6 +122,8 @@ pub enum NodeReply {
     StaleReport {
         index: u64,
     },
+    /// The leader's disk is full: ask this server again in a second or two. Another one would say the same.
+    TryLater,
 }
 
 pub const MAX_ASSIGNMENTS: usize = 64;

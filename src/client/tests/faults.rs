@@ -345,6 +345,22 @@ fn a_node_marked_down_heartbeats_before_it_reports() {
 }
 
 #[test]
+fn reports_wait_at_one_server_while_its_disk_is_full() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(3));
+    w.asked.clear();
+    (w.servers_full, w.requests) = (true, 0);
+    w.exit("web", 1);
+    w.pass(s(60));
+    assert_eq!(w.asked, [Peer::Server(1)].into(), "no other server could do it");
+    assert!((30..100).contains(&w.requests), "asked again and again, but not at once: {}", w.requests);
+    let taken = w.reports;
+    w.servers_full = false;
+    w.pass(s(5));
+    assert!(w.reports > taken);
+}
+
+#[test]
 fn after_a_long_silence_everything_is_told_again() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(5));

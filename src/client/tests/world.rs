@@ -56,6 +56,8 @@ pub struct World {
     /// The servers have lost the node, or have given it up.
     pub unknown_node: bool,
     pub wants_heartbeat: bool,
+    /// The leader's disk is full.
+    pub servers_full: bool,
     /// The servers have missed heartbeats, and say so until something is reported.
     pub missed: bool,
     pub registrations: u64,
@@ -82,7 +84,7 @@ pub struct World {
     /// Answers that are sent twice, and requests that are lost: one of this many, if any.
     pub duplicate: bool,
     pub lose_every: Option<u64>,
-    requests: u64,
+    pub requests: u64,
     pub answers: Vec<Result<RequestOutcome, Refusal>>,
     /// What the node has sent for users of its agent, and what they were told.
     pub passed_on: Vec<(Peer, u64, NodeHttpRequest)>,
@@ -110,6 +112,7 @@ impl World {
             asked: BTreeSet::new(),
             unknown_node: false,
             wants_heartbeat: false,
+            servers_full: false,
             missed: false,
             registrations: 0,
             registered: Box::new(fixtures::info()),
@@ -452,6 +455,7 @@ impl World {
                 let ttl = Span::seconds(10);
                 if self.missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } }
             }
+            NodeRequest::Report { .. } if self.servers_full => NodeReply::TryLater,
             NodeRequest::Report { .. } if self.wants_heartbeat => NodeReply::HeartbeatFirst,
             NodeRequest::Watch { generation, since, servers, .. } => {
                 let is_other = generation != self.generation;

@@ -86,12 +86,12 @@ fn nodes_are_heard_and_ask_again_while_the_disk_is_full() {
         task_states: BTreeMap::new(),
     };
     let report = NodeRequest::report(ready.id, ready.secret, end, &[(update, None)]);
-    assert_eq!(alone.node_is_told(&ready, report), NodeReply::HeartbeatFirst, "it stays, and asks again");
+    assert_eq!(alone.node_is_told(&ready, report), NodeReply::TryLater);
     alone.now = alone.now.after(Span::minutes(10));
     let clock = alone.server.clock;
     assert_eq!(alone.leader().next_deadline(false, clock), None, "no turn is due");
     let register = NodeRequest::Register { info: Box::new(ready.clone()) };
-    assert_eq!(alone.node_is_told(&ready, register), NodeReply::NoLeader);
+    assert_eq!(alone.node_is_told(&ready, register), NodeReply::TryLater);
     alone.turns(5);
     assert_eq!(alone.log_end(), end, "nothing is written");
     alone.turn(vec![FREE]);
