@@ -4,6 +4,7 @@
 //! Refuses to know: what an allocation is made of.
 
 mod address_book;
+mod description;
 mod followed;
 mod reports;
 mod retry;
@@ -89,6 +90,8 @@ pub struct Servers {
     registered: bool,
     /// The servers know the node, but not its newest description.
     outdated: bool,
+    /// The digest of what the servers had when they acknowledged the last registration.
+    registered_info: u64,
     ttl: Span,
     last_ok: Option<Mono>,
     followed: FollowedState,
@@ -108,6 +111,7 @@ impl Servers {
             registering: false,
             registered: false,
             outdated: false,
+            registered_info: 0,
             ttl: Span::ZERO,
             last_ok: None,
             followed: FollowedState::new(store.shown()),
@@ -139,19 +143,6 @@ impl Servers {
     /// The newest state that a watch has brought.
     pub fn shown(&self) -> ShownState {
         self.followed.shown
-    }
-
-    /// The first description registers the node; a different one later does so again after a while.
-    pub fn describe(&mut self, info: Box<NodeInfo>, now: Mono, random: &mut Stream) {
-        if self.info.is_none() {
-            self.info = Some(info);
-        } else if self.info.as_ref().is_some_and(|known| describes_the_same(known, &info)) {
-            self.newer = None;
-        } else {
-            let at = self.newer.take().map(|(at, _)| at);
-            let later = || now.after(random.span_between(Span::seconds(5), Span::seconds(10)));
-            self.newer = Some((at.unwrap_or_else(later), info));
-        }
     }
 
     /// Takes an answer; one that was not waited for is dropped.
@@ -222,12 +213,14 @@ impl Servers {
         server_updates: &mut Vec<ServerUpdate>,
     ) {
         match (kind, reply) {
-            (RequestKind::Presence, NodeReply::Alive { ttl }) => {
-                server_updates
-                    .extend(self.heartbeat_acknowledged(ttl, now).then_some(ServerUpdate::Reconnected));
+            (RequestKind::Presence, NodeReply::Alive { ttl, info }) => {
+                let is_new = self.heartbeat_acknowledged(ttl, now);
+                self.verify_registration(info, now);
+                server_updates.extend(is_new.then_some(ServerUpdate::Reconnected));
             }
-            (RequestKind::Presence, NodeReply::Missed { ttl }) => {
+            (RequestKind::Presence, NodeReply::Missed { ttl, info }) => {
                 self.heartbeat_acknowledged(ttl, now);
+                self.verify_registration(info, now);
                 server_updates.push(ServerUpdate::Reconnected);
             }
             (RequestKind::Watch, NodeReply::Watched { generation, set, servers }) => {
@@ -385,17 +378,6 @@ impl Servers {
         server_updates
     }
 
-    fn take_newer_description(&mut self, now: Mono) {
-        if self.slots[RequestKind::Presence as usize].in_flight.is_some() {
-            return;
-        }
-        if let Some((_, info)) = self.newer.take_if(|(at, _)| *at <= now) {
-            self.info = Some(info);
-            self.outdated = true;
-            self.slots[RequestKind::Presence as usize].due = now;
-        }
-    }
-
     fn may_send(&self, kind: RequestKind, now: Mono) -> bool {
         let slot = &self.slots[kind as usize];
         slot.in_flight.is_none() && slot.due <= now
@@ -476,15 +458,6 @@ impl Servers {
         let newer = self.newer.as_ref().map(|(at, _)| *at);
         REQUEST_KINDS.into_iter().filter_map(due).chain(newer).filter(|at| *at > now).min()
     }
-}
-
-/// Ignores when drivers were fingerprinted.
-fn describes_the_same(known: &NodeInfo, info: &NodeInfo) -> bool {
-    let mut info = info.clone();
-    for (name, driver) in &mut info.drivers {
-        driver.updated = known.drivers.get(name).map_or(driver.updated, |d| d.updated);
-    }
-    *known == info
 }
 
 /// When what a server does not do yet is asked of it again.

@@ -16,6 +16,7 @@ use model::member::ServerList;
 use model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use model::pool::{self, ALL_POOLS};
 use model::time::{Mono, Span, Wall};
+use state::checksum::info_digest;
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
@@ -130,13 +131,13 @@ impl Nodes {
         if node.status == NodeStatus::Ready || !cx.space_free {
             let ttl = self.heartbeats.heard(id, cx.now);
             tracing::trace!(target: "nomad.heartbeat", node_id = %id, %ttl, "heartbeat");
-            cx.answer(asker, NodeReply::Alive { ttl });
+            cx.answer(asker, NodeReply::Alive { ttl, info: info_digest(&node.info) });
             return Ok(());
         }
         let at = cx.at;
         if awaits_reports(node, view, at)? {
             let ttl = self.heartbeats.heard(id, cx.now);
-            cx.answer(asker, NodeReply::Missed { ttl });
+            cx.answer(asker, NodeReply::Missed { ttl, info: info_digest(&node.info) });
             return Ok(());
         }
         let (status, message) = match node.status {
@@ -165,8 +166,13 @@ impl Nodes {
             return Ok(());
         }
         let ttl = self.heartbeats.heard(id, cx.now);
-        let missed = cx.view()?.node(id)?.is_some_and(|node| was_missed(&node));
-        cx.answer(asker, if missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } });
+        let node = cx.view()?.node(id)?;
+        let info = node.as_ref().map_or(0, |node| info_digest(&node.info));
+        let missed = node.is_some_and(|node| was_missed(&node));
+        cx.answer(
+            asker,
+            if missed { NodeReply::Missed { ttl, info } } else { NodeReply::Alive { ttl, info } },
+        );
         Ok(())
     }
 

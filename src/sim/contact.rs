@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn alive() -> NodeReply {
-        NodeReply::Alive { ttl: Span::seconds(10) }
+        NodeReply::Alive { ttl: Span::seconds(10), info: 0 }
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_silence_counts_a_while_after_it_has_ended() {
         let mut contact = waiting();
-        answer(&mut contact, SERVER, 7, NodeReply::Missed { ttl: Span::seconds(10) }, s(104));
+        answer(&mut contact, SERVER, 7, NodeReply::Missed { ttl: Span::seconds(10), info: 0 }, s(104));
         ask(&mut contact, 8, s(112));
         answer(&mut contact, SERVER, 8, alive(), s(113));
         assert_eq!(contact.silence(s(124)), Span::seconds(104));

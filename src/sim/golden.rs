@@ -284,7 +284,7 @@ fn conversation(s: &mut Samples) {
     s.add("fetch", &NodeRequest::Fetch { node, secret, allocs: vec![alloc_id(1)] });
     let updates = vec![report(1, ClientStatus::Running)];
     s.add("report", &NodeRequest::Report { node, secret, seen: 7, updates, verdicts: vec![verdict()] });
-    s.add("alive", &NodeReply::Alive { ttl: Span::seconds(12) });
+    s.add("alive", &NodeReply::Alive { ttl: Span::seconds(12), info: 7 });
     let wanted = vec![(alloc_id(1), 9)];
     let set = AllocSet { index: 9, wanted, assignments: vec![assignment()] };
     s.add("watched", &NodeReply::Watched { generation, set, servers: Some(members::server_list()) });

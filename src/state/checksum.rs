@@ -1,11 +1,19 @@
 //! The checksum of what lies on a disk: XXH3 with 64 bits (decision 0057). Refuses to know what it is the checksum of. The digest that
 //! tells replicas apart is another function, `digest::row_hash`.
 
+use model::node::NodeInfo;
+use wire::record;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// With another seed, the same bytes have another checksum.
 pub(super) fn checksum(seed: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, seed)
+}
+
+/// By which a node sees whether its newest registration is the one that counts. A server of another build may compute another digest:
+/// one is held against another of the same server's region only.
+pub fn info_digest(info: &NodeInfo) -> u64 {
+    checksum(0, &record::encode_part("node", info))
 }
 
 #[cfg(test)]

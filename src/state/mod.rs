@@ -10,7 +10,7 @@
 pub mod apply;
 #[cfg(any(test, feature = "testing"))]
 pub mod check;
-mod checksum;
+pub mod checksum;
 pub mod checksummed;
 pub mod client_store;
 mod cluster_config;

@@ -68,9 +68,14 @@ pub fn encode<R: Record>(record: &R) -> Vec<u8> {
     encoded(R::NAME, postcard::to_extend(record, vec![record.version()]))
 }
 
+/// A part of a record by itself.
+pub fn encode_part<T: Serialize>(name: &str, part: &T) -> Vec<u8> {
+    encoded(name, postcard::to_extend(part, vec![]))
+}
+
 /// How many bytes that takes within a record.
 pub fn encoded_bytes<T: Serialize>(name: &str, part: &T) -> usize {
-    encoded(name, postcard::to_extend(part, vec![])).len()
+    encode_part(name, part).len()
 }
 
 /// Bytes of a type of ours. postcard fails only for types without a length known up front, and for a memory that is full: ours

@@ -87,9 +87,10 @@ impl NodeRequest {
 /// Append only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NodeReply {
-    /// The next heartbeat is due within `ttl`.
+    /// The next heartbeat is due within `ttl`. `info`: a digest of what the servers have the node registered as.
     Alive {
         ttl: Span,
+        info: u64,
     },
     /// An older index of the same generation is from a server that is behind.
     Watched {
@@ -117,6 +118,7 @@ pub enum NodeReply {
     /// As `Alive`, after heartbeats that the servers have missed: the node is to report all its allocations again.
     Missed {
         ttl: Span,
+        info: u64,
     },
     /// The report was not taken: one that was applied since `seen` may be newer. `index`: what to have seen before the next one.
     StaleReport {

@@ -345,6 +345,19 @@ fn a_node_marked_down_heartbeats_before_it_reports() {
 }
 
 #[test]
+fn a_registration_that_comes_late_is_undone() {
+    let mut w = World::new(&[]);
+    w.pass(s(5));
+    let (newest, registrations) = (w.registered.clone(), w.registrations);
+    w.registered.drivers.values_mut().for_each(|driver| driver.healthy = !driver.healthy);
+    assert_ne!(w.registered, newest, "what was sent earlier, and comes now");
+    w.pass(s(30));
+    assert_eq!((&w.registered, w.registrations), (&newest, registrations + 1));
+    w.pass(s(60));
+    assert_eq!(w.registrations, registrations + 1, "once is enough");
+}
+
+#[test]
 fn reports_wait_at_one_server_while_its_disk_is_full() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(3));

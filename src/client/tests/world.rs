@@ -12,6 +12,7 @@ use model::member::{Generation, ServerList};
 use model::node::NodeInfo;
 use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Now, Span, Wall};
+use state::checksum::info_digest;
 use state::client_store::ClientStore;
 use state::client_store::disk::Disk;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -447,13 +448,14 @@ impl World {
             NodeRequest::Register { info } => {
                 (self.registered, self.registrations) = (info, self.registrations + 1);
                 self.unknown_node = false;
-                NodeReply::Alive { ttl: Span::seconds(10) }
+                NodeReply::Alive { ttl: Span::seconds(10), info: info_digest(&self.registered) }
             }
             _ if self.unknown_node => NodeReply::UnknownNode,
             NodeRequest::Heartbeat { .. } => {
                 self.wants_heartbeat = false;
                 let ttl = Span::seconds(10);
-                if self.missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } }
+                let info = info_digest(&self.registered);
+                if self.missed { NodeReply::Missed { ttl, info } } else { NodeReply::Alive { ttl, info } }
             }
             NodeRequest::Report { .. } if self.servers_full => NodeReply::TryLater,
             NodeRequest::Report { .. } if self.wants_heartbeat => NodeReply::HeartbeatFirst,

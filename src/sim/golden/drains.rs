@@ -20,7 +20,7 @@ pub fn draining(node: Node) -> Node {
 }
 
 pub fn node_commands(s: &mut Samples) {
-    s.add("missed", &NodeReply::Missed { ttl: Span::seconds(12) });
+    s.add("missed", &NodeReply::Missed { ttl: Span::seconds(12), info: 7 });
     let meta = BTreeMap::from([("message".to_string(), "new disk".to_string())]);
     for (what, request) in [
         ("ineligible node", NodeUpdateRequest::Eligible(false)),
