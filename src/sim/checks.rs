@@ -4,7 +4,7 @@ use super::faults::{Faults, Kind};
 use super::ledger::WrittenJob;
 use super::node_host::End;
 use super::place::{NodeAt, ServerAt};
-use super::rollouts::{all_have_ended, given_up, on_trial};
+use super::rollouts::{all_have_ended, awaits_a_word, given_up, on_trial};
 use super::scheduler_config::check_pause;
 use super::server_host::ServerHost;
 use super::tracked::{TrackedState, an_end_is_final};
@@ -30,9 +30,7 @@ use wire::rpc::NodeRequest;
 const STOPS_WITHIN: Span = Span::minutes(1);
 /// Why an allocation was stopped whose successor is of a newer version.
 pub const UPDATED: &str = "alloc is being updated due to job update";
-/// At every so many indexes all allocations are looked at.
-const LOOK_EVERY: u64 = 3;
-/// And at every so many every row is read.
+/// At every so many indexes every row is read.
 const READ_ALL_EVERY: u64 = 64;
 /// How soon the workers come to what is asked for, when everything that waits is looked at again at the same time.
 const AT_ONCE: Span = Span::seconds(30);
@@ -92,11 +90,9 @@ impl World {
         self.check_forgotten(at.region, &before)?;
         self.check_dispatches(at.region)?;
         let tracked = &self.regions[at.region].tracked;
-        if index.is_multiple_of(LOOK_EVERY) {
-            no_node_is_over_committed(view, tracked)?;
-            nothing_is_held_by_two(tracked)?;
-            self.check_deployments(at, view)?;
-        }
+        no_node_is_over_committed(view, tracked)?;
+        nothing_is_held_by_two(tracked)?;
+        self.check_deployments(at, view)?;
         if index.is_multiple_of(READ_ALL_EVERY) {
             check::consistent(view)?;
             let whole = TrackedState::read(view).map_err(|e| e.to_string())?;
@@ -297,7 +293,7 @@ impl World {
         }
         let open = view.open_evals().map_err(|e| e.to_string())?;
         let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
-        let excused = waits || given_up(view, job)?;
+        let excused = waits || given_up(view, job)? || awaits_a_word(view, job, self.last_word)?;
         // work that was done before it was told to stop or to make way is not done again
         let batch = job.spec.job_type == JobType::Batch;
         let done = |a: &Allocation| {
