@@ -116,13 +116,14 @@ impl Evals {
             EvalStatus::Complete if eval.failed_groups.is_empty() => {
                 self.blocked.untrack(&eval.job);
             }
-            EvalStatus::Canceled => self.broker.forget(eval),
+            EvalStatus::Canceled => self.forget(eval),
             EvalStatus::Complete | EvalStatus::Failed => {}
         }
     }
 
-    /// The evaluation was deleted from the state.
+    /// The evaluation was canceled, or deleted from the state. If its failure is on its way, its job's next one has the slot by then.
     pub fn forget(&mut self, eval: &Evaluation) {
+        self.failing.remove(&eval.id);
         self.broker.forget(eval);
     }
 
