@@ -192,6 +192,7 @@ impl AllocRunner {
             return self.remove_dir_if_wanted(ctx);
         }
         // Each round moves some task, the stage or the plan forward; all of them have few steps.
+        let mut is_settled = false;
         for _ in 0..8 + 4 * self.tasks.len() {
             let before = (self.revision(), self.stage, self.plan, self.dir);
             self.kill_if_wanted(ctx);
@@ -201,10 +202,12 @@ impl AllocRunner {
                 self.stage = self.stage.advance(&self.views());
             }
             self.advance_tasks(ctx);
-            if before == (self.revision(), self.stage, self.plan, self.dir) {
+            is_settled = before == (self.revision(), self.stage, self.plan, self.dir);
+            if is_settled {
                 break;
             }
         }
+        debug_assert!(is_settled, "a turn does all that is due");
         self.check_health(ctx);
         self.update_client_status();
         self.remove_dir_if_wanted(ctx);
@@ -301,6 +304,8 @@ impl AllocRunner {
                 _ => break,
             };
         }
+        let is_over = |t: &TaskRunner| t.is_dead() || !plan.includes(t.role);
+        assert!(plan.phase != KillPhase::Done || self.tasks.iter().all(is_over), "what is killed stays dead");
         self.plan = Some(plan);
     }
 

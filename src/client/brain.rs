@@ -164,6 +164,7 @@ impl Client {
             alloc.save(&mut writes);
         }
         for id in std::mem::take(&mut self.forgotten) {
+            assert!(!self.allocs.contains_key(&id), "an allocation that is forgotten is gone");
             writes.set_ended(id, true);
         }
         self.store.commit(writes)

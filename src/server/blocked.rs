@@ -100,6 +100,10 @@ impl Blocked {
             self.released.extend(conflicts.map(|e| e.id));
         }
         self.unblocks.retain(|_, (_, at)| now.since(*at) <= REMEMBER_UNBLOCKS);
+        debug_assert!(
+            self.released.iter().all(|id| self.evals.contains_key(id)),
+            "only what is blocked is released"
+        );
         let ids: Vec<_> = self.released.iter().take(RELEASE_LIMIT).copied().collect();
         ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }

@@ -109,6 +109,7 @@ impl FollowerWorkers {
             return;
         }
         self.asked.take_if(|asked| asked.request == request);
+        assert!(self.queue.len() <= MAX_QUEUED, "no more evaluations wait here than may");
         let room = MAX_QUEUED - self.queue.len();
         self.queue.extend(tasks.into_iter().take(room).map(|task| (now, task)));
     }

@@ -161,6 +161,11 @@ impl Evals {
     /// workers help.
     pub fn dispatch(&mut self, remote: &mut RemoteWorkers, plans: &Plans, cx: &mut Context<'_>) {
         assert!(!(self.paused && self.broker.has_ready()), "in a pause the queues are empty");
+        debug_assert_eq!(
+            self.outstanding.len() as u64,
+            self.broker.status().unacked,
+            "what workers hold is what was delivered"
+        );
         while self.held_here() < cx.config.workers {
             let Some(task) = self.take_ready(None, &cx.config.enabled_schedulers, cx) else { break };
             cx.outbox.effect(Effect::Schedule(Box::new(task)));

@@ -83,6 +83,7 @@ impl Outbox {
             out.append(&mut self.deferred);
             self.due = None;
         }
+        assert!(self.deferred.is_empty() || self.due.is_some(), "what is deferred goes at some time");
         out
     }
 

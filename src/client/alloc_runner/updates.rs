@@ -42,6 +42,7 @@ impl AllocRunner {
     }
 
     pub fn report(&mut self, disk_has_space: bool) -> AllocUpdate {
+        assert!(disk_has_space || !self.has_unstored_end(), "an end is stored before it is reported");
         let waits = !disk_has_space && self.status.0 == ClientStatus::Pending;
         self.reporting = Some(Acknowledged {
             revision: self.revision(),
