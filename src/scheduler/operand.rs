@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unique_escapes_the_class() {
+    fn constraints_on_unique_values_escape_the_class() {
         for (left, right, escapes) in [
             ("${node.unique.name}", "a", true),
             ("${attr.unique.hostname}", "a", true),

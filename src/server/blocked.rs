@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_after_the_snapshot_is_not_missed() {
+    fn a_change_after_the_snapshot_unblocks() {
         let mut b = Blocked::default();
         b.unblock("c1", 20, T0);
         for (snapshot, classes, missed) in [

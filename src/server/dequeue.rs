@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_leader_gave_is_worth_nothing() {
+    fn evaluations_of_an_earlier_leader_are_dropped() {
         let mut alone = Alone::with(|_| {});
         let (mut workers, request) = following(&mut alone);
         let now = alone.now;

@@ -77,7 +77,7 @@ fn a_deposed_leader_answers_nobody_with_anothers_result() {
 }
 
 #[test]
-fn what_was_committed_is_answered_as_done_by_a_deposed_leader() {
+fn a_deposed_leader_answers_what_was_committed_as_done() {
     let mut alone = Alone::with(|_| {});
     let command = namespace("ours", "");
     let then = OnApply::Reply { token: TOKEN };

@@ -125,7 +125,7 @@ fn deployment_requests_become_deployment_steps() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_sentence() {
+fn invalid_deployment_steps_are_refused() {
     let world = World::new();
     let named = |more: &str| format!(r#"{{"DeploymentID":"{}"{more}}}"#, id());
     let both = format!(r#","HealthyAllocationIDs":["{0}"],"UnhealthyAllocationIDs":["{0}"]"#, alloc_id(1));
