@@ -305,3 +305,15 @@ fn a_failing_evaluation_that_is_canceled_frees_its_slot_once() {
     assert_eq!(take(), Some(next.id));
     assert_eq!(take(), None, "the job's slot is taken");
 }
+
+#[test]
+fn the_status_tells_where_the_log_ends() {
+    let mut alone = Alone::with(|_| {});
+    alone.turn(vec![]);
+    let before = alone.server.status();
+    assert_eq!(before.log.last_index, before.applied_index);
+    alone.append_as_next_leader(&namespace("other", ""));
+    let log = alone.server.status().log;
+    assert_eq!(log.last_index, before.log.last_index + 1, "it is in the log");
+    assert_eq!(log.commit_index, before.log.commit_index, "and not committed yet");
+}
