@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// What RE2 says of these; the last three are where the crate is known to differ (jobspec 2.2.9).
+    /// Each is as in RE2, but for the last three, where the crate is known to differ (jobspec 2.2.9).
     #[test]
     fn classes_of_patterns_are_ascii_as_in_re2() {
         let mut operands = ConstraintChecker::default();
