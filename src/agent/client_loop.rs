@@ -5,7 +5,7 @@ use super::alloc_dir_worker::AllocDirWorker;
 use super::disk_space::DiskSpaceMonitor;
 use super::inbox;
 use super::messages::ClientMessage;
-use super::server_mail::ServerMail;
+use super::server_inbox::ServerInboxSender;
 use ::io::client_rpc::GrantRequest;
 use ::io::clock;
 use ::io::http::Published;
@@ -27,7 +27,7 @@ use wire::rpc::Peer;
 
 /// Where the client's effects go.
 pub struct ClientChannels {
-    pub to_server: ServerMail,
+    pub to_server: ServerInboxSender,
     pub keeper: Sender<KeeperCommand>,
     pub report: Arc<Published<Option<ClientReport>>>,
     pub dirs: AllocDirWorker,
@@ -68,18 +68,21 @@ impl ClientLoop {
     }
 
     /// Runs until the brain says that it is done.
-    pub fn run(mut self, mail: &Receiver<ClientMessage>) -> Result<(), String> {
+    pub fn run(mut self, inbox: &Receiver<ClientMessage>) -> Result<(), String> {
         loop {
             let messages =
-                inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
+                inbox::collect(inbox, self.deadline()).map_err(|_| "the agent's threads are gone")?;
             let mut inputs = Vec::with_capacity(messages.len() + 1);
             inputs.extend(self.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
-            for letter in messages {
-                match letter {
+            for message in messages {
+                match message {
                     ClientMessage::Input(input) => inputs.push(input),
                     ClientMessage::Keeper(notice) => self.notice(notice, &mut inputs),
                     ClientMessage::Question(question) => inputs.push(self.register(question)),
-                    ClientMessage::Ping(answer) => answer.try_send(()).unwrap_or_default(),
+                    ClientMessage::Ping(answer) => {
+                        // the watchdog waits for no answer that comes too late
+                        let _ = answer.try_send(());
+                    }
                 }
             }
             self.flush();

@@ -17,8 +17,8 @@ mod log_lines;
 mod logging;
 mod messages;
 mod reload;
+mod server_inbox;
 mod server_loop;
-mod server_mail;
 mod signals;
 mod startup;
 mod supervisor;
@@ -43,8 +43,8 @@ use model::time::Span;
 pub use reload::ReadConfig;
 use reload::Reloader;
 use server::effects::ScheduleTask;
+use server_inbox::{ServerInboxReceiver, ServerInboxSender, ServerMessage};
 use server_loop::{ServerChannels, ServerLoop};
-use server_mail::{ServerMail, ServerMailbox, ServerMessage};
 use signals::{Signal, Signals};
 use smol::future::or;
 use startup::{OpenedStores, open_data_dir, open_stores};
@@ -115,7 +115,7 @@ struct Agent {
     service: Arc<HttpService>,
     http_settings: Arc<HttpSettings>,
     listeners: Vec<TcpListener>,
-    server_mail: ServerMail,
+    server_inbox: ServerInboxSender,
     client_inbox: Sender<ClientMessage>,
     keeper: Sender<KeeperCommand>,
     /// A brain's thread ended, and why.
@@ -137,13 +137,13 @@ impl Agent {
         let listeners = listen(&config)?;
         let dir = open_data_dir(&config)?;
         let executor = Arc::new(smol::Executor::new());
-        let server_mail = ServerMail::default();
+        let server_inbox = ServerInboxSender::default();
         let (client_inbox, to_client) = async_channel::bounded(inbox::CAPACITY);
         let OpenedStores { opened, node, client, space } = open_stores(&config, &dir)?;
         let (calls, to_answer) = async_channel::bounded(inbox::CAPACITY);
         let agent = identity::agent_info(&config, &reloader.settings, dir.root());
         let service =
-            http_service(&executor, &config, &dir, agent, opened.reader(), (&server_mail, calls), &logging)?;
+            http_service(&executor, &config, &dir, agent, opened.reader(), (&server_inbox, calls), &logging)?;
         let http_settings = Arc::new(HttpSettings {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
@@ -162,16 +162,16 @@ impl Agent {
         let (workers, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
         let (server_id, reservations) = (opened.id(), Arc::default());
         let mut threads =
-            start_workers(config.server.num_schedulers, (&tasks, &server_mail), &reservations, &service)?;
-        let (to_self, to_node, served) = (server_mail.clone(), client_inbox.clone(), service.clone());
+            start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
+        let (to_self, to_node, served) = (server_inbox.clone(), client_inbox.clone(), service.clone());
         let channels = ServerChannels { to_self, to_node, workers, reservations, service: served };
         let server = ServerLoop::new(opened, channels);
-        let mailbox = ServerMailbox::new(server_mail.clone());
-        threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&mailbox))?);
+        let receiver = ServerInboxReceiver::new(server_inbox.clone());
+        threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&receiver))?);
 
         let places = DirPaths::new(dir.root(), alloc_dir(&config, dir.root()), space.reserve());
         let channels = ClientChannels {
-            to_server: server_mail.clone(),
+            to_server: server_inbox.clone(),
             keeper: keeper.clone(),
             report: service.client.clone(),
             dirs: AllocDirWorker::start(&executor, places, &client_inbox),
@@ -189,7 +189,7 @@ impl Agent {
             service,
             http_settings,
             listeners,
-            server_mail,
+            server_inbox,
             client_inbox,
             keeper,
             ended,
@@ -203,12 +203,12 @@ impl Agent {
     /// Looks at the machine, off the main thread, and tells the client.
     fn fingerprint(&self, node: identity::NodeCredentials) {
         let (config, alloc_dir) = (self.config.clone(), alloc_dir(&self.config, self.dir.root()));
-        let mail = self.client_inbox.clone();
+        let inbox = self.client_inbox.clone();
         let look = async move {
             let info = executor::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
             let input = client::effects::Input::Fingerprint(Box::new(info));
             // the client may have ended by now
-            let _ = mail.send(ClientMessage::Input(input)).await;
+            let _ = inbox.send(ClientMessage::Input(input)).await;
         };
         executor::spawn(&self.executor, look).detach();
     }
@@ -234,7 +234,7 @@ impl Agent {
             supervisor::ready();
             let (stop, asked_to_stop) = async_channel::bounded(1);
             spawn("started", move || started(Started { http, stop }))?;
-            let watchdog = supervisor::watchdog(self.server_mail.clone(), self.client_inbox.clone());
+            let watchdog = supervisor::watchdog(self.server_inbox.clone(), self.client_inbox.clone());
             executor::spawn(&self.executor, watchdog).detach();
 
             let outcome = self.wait(&asked_to_stop).await;
@@ -334,7 +334,7 @@ impl Agent {
         if kill_tasks {
             self.end_keeper().await;
         }
-        self.server_mail.stop();
+        self.server_inbox.stop();
         result
     }
 
@@ -374,7 +374,7 @@ fn http_service(
     dir: &DataDir,
     agent: AgentInfo,
     reader: Reader,
-    (server, calls): (&ServerMail, Sender<client_rpc::RpcCall>),
+    (server, calls): (&ServerInboxSender, Sender<client_rpc::RpcCall>),
     logging: &Logging,
 ) -> Result<Arc<HttpService>, String> {
     let server = server.clone();
@@ -438,9 +438,9 @@ fn keeper_start_mode(config: &Config) -> Result<KeeperStartMode, String> {
     }
 }
 
-async fn forward<T, M>(from: Receiver<T>, mail: Sender<M>, wrap: fn(T) -> M) {
+async fn forward<T, M>(from: Receiver<T>, inbox: Sender<M>, wrap: fn(T) -> M) {
     while let Ok(next) = from.recv().await {
-        if mail.send(wrap(next)).await.is_err() {
+        if inbox.send(wrap(next)).await.is_err() {
             return;
         }
     }
@@ -451,18 +451,18 @@ fn connect_keeper(
     executor: &smol::Executor<'static>,
     dir: &DataDir,
     keeper_start_mode: KeeperStartMode,
-    mail: Sender<ClientMessage>,
+    inbox: Sender<ClientMessage>,
 ) -> Sender<KeeperCommand> {
     let (KeeperConnection { commands, notices }, drive) =
         keeper_connection::open(dir.root().to_path_buf(), keeper_start_mode);
     executor::spawn(executor, drive).detach();
-    executor::spawn(executor, forward(notices, mail, ClientMessage::Keeper)).detach();
+    executor::spawn(executor, forward(notices, inbox, ClientMessage::Keeper)).detach();
     commands
 }
 
 fn start_workers(
     count: u32,
-    (tasks, results): (&Receiver<ScheduleTask>, &ServerMail),
+    (tasks, results): (&Receiver<ScheduleTask>, &ServerInboxSender),
     reservations: &Arc<SharedReservations>,
     service: &Arc<HttpService>,
 ) -> Result<Vec<JoinHandle<()>>, String> {

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changed_and_needs_a_restart_is_named_once() {
+    fn changed_keys_that_need_a_restart_are_named_once() {
         let settings = |pairs: &[(&str, &str)]| -> Settings {
             pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
         };

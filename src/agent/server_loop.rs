@@ -9,7 +9,7 @@ use super::http_service::HttpService;
 use super::http_service::server_call::{ForwardResult, ReplySender, ServerCall, WriteResult};
 use super::inbox;
 use super::messages::ClientMessage;
-use super::server_mail::{ServerMail, ServerMailbox, ServerMessage, TurnInput};
+use super::server_inbox::{ServerInboxReceiver, ServerInboxSender, ServerMessage, TurnInput};
 use super::workers::SharedReservations;
 use ::io::disk::Disk;
 use ::io::{clock, entropy, host_stats, keys};
@@ -32,7 +32,7 @@ use wire::rpc::Peer;
 /// Where the server's effects go.
 pub struct ServerChannels {
     /// Back to this loop.
-    pub to_self: ServerMail,
+    pub to_self: ServerInboxSender,
     pub to_node: Sender<ClientMessage>,
     pub workers: Sender<ScheduleTask>,
     pub reservations: Arc<SharedReservations>,
@@ -40,14 +40,14 @@ pub struct ServerChannels {
 }
 
 /// The brain on its disk.
-pub struct Opened {
+pub struct OpenedServer {
     server: Server,
     space: DiskSpaceMonitor,
 }
 
-impl Opened {
+impl OpenedServer {
     /// `keep_reserve`: see `Disk::open`.
-    pub fn open(path: &Path, config: Config, keep_reserve: bool) -> Result<Opened, AgentFailure> {
+    pub fn open(path: &Path, config: Config, keep_reserve: bool) -> Result<OpenedServer, AgentFailure> {
         let named = |e: &dyn Display| format!("{}: {e}", path.display());
         let state = Disk::open_slots(path, keep_reserve).map_err(|e| named(&e))?;
         let (space, pending_create) = (DiskSpaceMonitor::new(state[0].reserve()), state[0].pending_create());
@@ -63,7 +63,7 @@ impl Opened {
         pending_create.complete().map_err(|e| named(&e))?;
         let seed = entropy::u64().map_err(|e| named(&e))?;
         let server = Server::new(config, store, recovered, seed).map_err(|e| named(&e))?;
-        Ok(Opened { server, space })
+        Ok(OpenedServer { server, space })
     }
 
     /// The server's raft id.
@@ -84,7 +84,7 @@ enum Caller {
 }
 
 pub struct ServerLoop {
-    opened: Opened,
+    opened: OpenedServer,
     channels: ServerChannels,
     waiting: BTreeMap<u64, Caller>,
     next_token: u64,
@@ -93,14 +93,14 @@ pub struct ServerLoop {
 }
 
 impl ServerLoop {
-    pub fn new(opened: Opened, channels: ServerChannels) -> ServerLoop {
+    pub fn new(opened: OpenedServer, channels: ServerChannels) -> ServerLoop {
         ServerLoop { opened, channels, waiting: BTreeMap::new(), next_token: 0, next: Vec::new() }
     }
 
     /// Runs until told to stop, or until the storage fails.
-    pub fn run(mut self, mail: &ServerMailbox) -> Result<(), AgentFailure> {
+    pub fn run(mut self, inbox: &ServerInboxReceiver) -> Result<(), AgentFailure> {
         loop {
-            let TurnInput { messages, stop } = mail.collect(self.deadline());
+            let TurnInput { messages, stop } = inbox.collect(self.deadline());
             let mut inputs = Vec::with_capacity(messages.len() + 1);
             inputs.extend(self.opened.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
             inputs.append(&mut self.next);
@@ -108,7 +108,10 @@ impl ServerLoop {
                 match message {
                     ServerMessage::Input(input) => inputs.push(input),
                     ServerMessage::Call(call) => inputs.push(self.register(call)),
-                    ServerMessage::Ping(answer) => answer.try_send(()).unwrap_or_default(),
+                    ServerMessage::Ping(answer) => {
+                        // the watchdog waits for no answer that comes too late
+                        let _ = answer.try_send(());
+                    }
                 }
             }
             if let Err(fault) = self.turn(inputs) {

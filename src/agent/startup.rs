@@ -5,7 +5,7 @@ use super::data_dir::DataDir;
 use super::disk_space::DiskSpaceMonitor;
 use super::failure::AgentFailure;
 use super::identity;
-use super::server_loop::Opened;
+use super::server_loop::OpenedServer;
 use super::{alloc_dir, supervisor};
 use ::io::{clock, entropy, zones};
 use client::{self, Client};
@@ -58,7 +58,7 @@ fn enabled_schedulers(config: &Config) -> Vec<JobType> {
 }
 
 pub struct OpenedStores {
-    pub opened: Opened,
+    pub opened: OpenedServer,
     pub node: identity::NodeCredentials,
     pub client: Client,
     pub space: DiskSpaceMonitor,
@@ -67,7 +67,8 @@ pub struct OpenedStores {
 /// Opens both at the same time: a first start mostly waits for the disk.
 pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, AgentFailure> {
     thread::scope(|scope| {
-        let server = scope.spawn(|| Opened::open(&dir.server_store(), server_config(config), !config.dev));
+        let server =
+            scope.spawn(|| OpenedServer::open(&dir.server_store(), server_config(config), !config.dev));
         let node = dir.identity()?;
         let (store, recovered, space) = open_client_store(config, dir)?;
         let opened = server.join().map_err(|_| "opening the server's store panicked")??;

@@ -2,7 +2,7 @@
 //! systemd sets for the agent alone: tasks do not inherit them.
 
 use super::messages::ClientMessage;
-use super::server_mail::{ServerMail, ServerMessage};
+use super::server_inbox::{ServerInboxSender, ServerMessage};
 use async_channel::Sender;
 use sd_notify::NotifyState;
 use smol::future::or;
@@ -61,7 +61,7 @@ fn notify(state: &[NotifyState<'_>]) {
 }
 
 /// Tells the watchdog that the agent is alive, as long as both brains answer. When one hangs, systemd restarts the agent.
-pub async fn watchdog(server: ServerMail, client: Sender<ClientMessage>) {
+pub async fn watchdog(server: ServerInboxSender, client: Sender<ClientMessage>) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let pause = limit / 3;
     loop {

@@ -2,7 +2,7 @@
 //! caught: a poisonous evaluation must not kill one leader after the other.
 
 use super::http_service::server_call::NotSent;
-use super::server_mail::{ServerMail, ServerMessage};
+use super::server_inbox::{ServerInboxSender, ServerMessage};
 use ::io::clock;
 use async_channel::Receiver;
 use server::effects::{Input, ScheduleTask};
@@ -46,7 +46,7 @@ pub fn panics_are_caught() -> bool {
 /// Works until the task channel is closed.
 pub fn run(
     tasks: &Receiver<ScheduleTask>,
-    results: &ServerMail,
+    results: &ServerInboxSender,
     reservations: &SharedReservations,
     reader: impl Fn() -> Reader,
 ) {
@@ -91,7 +91,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<Result<T, Refusal>, Fault>) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::super::server_mail::ServerMailbox;
+    use super::super::server_inbox::ServerInboxReceiver;
     use super::*;
     use model::id::EvalToken;
     use scheduler::Attempt;
@@ -112,8 +112,8 @@ mod tests {
     fn a_panic_is_an_answer_and_the_worker_goes_on() {
         let region = Region::default();
         let (sender, tasks) = async_channel::bounded(2);
-        let results = ServerMail::default();
-        let answers = ServerMailbox::new(results.clone());
+        let results = ServerInboxSender::default();
+        let answers = ServerInboxReceiver::new(results.clone());
         (1..=2).for_each(|n| sender.send_blocking(task(n)).expect("there is room"));
         drop(sender);
         let looks = Cell::new(0);

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_seen_the_change_already_is_not_woken() {
+    fn a_query_that_has_seen_the_change_is_not_woken() {
         let mut w = Watchers::default();
         let late = w.register(vec![job("a")], 9).unwrap();
         assert_eq!(w.notify(9, keys(&[job("a")])), vec![]);

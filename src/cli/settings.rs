@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_tls_or_a_socket_is_refused() {
+    fn addresses_with_tls_or_a_socket_are_refused() {
         for address in ["https://a:1", "unix:///run/x", "ftp://a", "http://", "http://a b"] {
             assert!(settings(&[("address", address)], &[]).is_err(), "{address}");
         }

@@ -11,10 +11,10 @@ use super::effects::RunningTask;
 use super::events;
 use super::health::HealthWatcher;
 use super::kill_order::{KillPhase, KillPlan};
-use super::lifecycle::{Role, Stage, TaskView};
+use super::lifecycle::{LifecycleStage, Role, TaskView};
 use super::run_limit::{Age, EXCEEDED};
 use super::task_runner::{Dirty, TaskRunner, TaskSpec, TurnContext};
-use directory::Dir;
+use directory::AllocDirState;
 use model::alloc::{ClientStatus, DesiredStatus, client_status_of};
 use model::id::AllocId;
 use model::job::Task;
@@ -26,7 +26,7 @@ use wire::rpc::Assignment;
 
 /// What the servers have acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Acknowledged {
+pub(super) struct AcknowledgedReport {
     revision: u64,
     status: ClientStatus,
     pub(super) health: Option<HealthResult>,
@@ -38,15 +38,15 @@ pub struct AllocRunner {
     pub(super) tasks: Vec<TaskRunner>,
     pub(super) record_dirty: Dirty,
     age: Age,
-    dir: Dir,
-    pub(super) stage: Stage,
+    dir: AllocDirState,
+    pub(super) stage: LifecycleStage,
     pub(super) plan: Option<KillPlan>,
     /// When the directory's removal is asked for (again); `None`: not yet asked for.
     remove_at: Option<Mono>,
     status: (ClientStatus, &'static str),
     status_revision: u64,
-    pub(super) acknowledged: Option<Acknowledged>,
-    reporting: Option<Acknowledged>,
+    pub(super) acknowledged: Option<AcknowledgedReport>,
+    reporting: Option<AcknowledgedReport>,
     pub(super) health_watcher: HealthWatcher,
     /// When its health is checked again.
     pub(super) health_check_at: Option<Mono>,
@@ -66,7 +66,8 @@ impl AllocRunner {
         let mut alloc = AllocRunner::restore(RecoveredAlloc { record, tasks: BTreeMap::new() }, now);
         alloc.record_dirty = Dirty::Durable;
         // the servers made it pending, so only another status is urgent
-        alloc.acknowledged = Some(Acknowledged { revision: 0, status: ClientStatus::Pending, health: None });
+        alloc.acknowledged =
+            Some(AcknowledgedReport { revision: 0, status: ClientStatus::Pending, health: None });
         alloc
     }
 
@@ -79,12 +80,12 @@ impl AllocRunner {
         let runner = |t: &Task| TaskRunner::new(id, t, tasks.remove(&t.name), now);
         let tasks: Vec<_> = record.assignment.group.tasks.iter().map(runner).collect();
         let mut alloc = AllocRunner {
-            dir: if record.dir_built { Dir::Stale } else { Dir::Absent },
+            dir: if record.dir_built { AllocDirState::Stale } else { AllocDirState::Absent },
             age: Age::new(record.received, now),
             record,
             tasks,
             record_dirty: if built_unseen { Dirty::Lazy } else { Dirty::Clean },
-            stage: Stage::Prestart,
+            stage: LifecycleStage::Prestart,
             plan: None,
             remove_at: None,
             status: (ClientStatus::Pending, ""),
@@ -192,6 +193,7 @@ impl AllocRunner {
             return self.remove_dir_if_wanted(ctx);
         }
         // Each round moves some task, the stage or the plan forward; all of them have few steps.
+        let mut is_settled = false;
         for _ in 0..8 + 4 * self.tasks.len() {
             let before = (self.revision(), self.stage, self.plan, self.dir);
             self.kill_if_wanted(ctx);
@@ -201,10 +203,12 @@ impl AllocRunner {
                 self.stage = self.stage.advance(&self.views());
             }
             self.advance_tasks(ctx);
-            if before == (self.revision(), self.stage, self.plan, self.dir) {
+            is_settled = before == (self.revision(), self.stage, self.plan, self.dir);
+            if is_settled {
                 break;
             }
         }
+        debug_assert!(is_settled, "a turn does all that is due");
         self.check_health(ctx);
         self.update_client_status();
         self.remove_dir_if_wanted(ctx);
@@ -301,6 +305,8 @@ impl AllocRunner {
                 _ => break,
             };
         }
+        let is_over = |t: &TaskRunner| t.is_dead() || !plan.includes(t.role);
+        assert!(plan.phase != KillPhase::Done || self.tasks.iter().all(is_over), "what is killed stays dead");
         self.plan = Some(plan);
     }
 
@@ -342,11 +348,11 @@ impl AllocRunner {
     }
 
     fn advance_tasks(&mut self, ctx: &mut TurnContext<'_>) {
-        let ready = self.dir == Dir::Built && ctx.disk_has_space && !self.restarts_all();
+        let ready = self.dir == AllocDirState::Built && ctx.disk_has_space && !self.restarts_all();
         let stage = self.stage;
         for index in 0..self.tasks.len() {
             self.with_task(index, |runner, spec| {
-                runner.advance(ctx, spec, ready && !spec.to_end && stage.opens(runner.role));
+                runner.advance(ctx, spec, ready && !spec.to_end && stage.may_start(runner.role));
             });
         }
     }
@@ -389,8 +395,8 @@ impl AllocRunner {
 
     pub fn next_deadline(&self, now: Mono) -> Option<Mono> {
         let dir = match self.dir {
-            Dir::Building { again } => Some(again),
-            Dir::Absent | Dir::Stale | Dir::Built => None,
+            AllocDirState::Building { again } => Some(again),
+            AllocDirState::Absent | AllocDirState::Stale | AllocDirState::Built => None,
         };
         let plan = match self.plan {
             Some(KillPlan { phase: KillPhase::Delay { until }, .. }) => Some(until),

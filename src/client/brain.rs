@@ -18,7 +18,7 @@ use model::id::{AllocId, RunId, Uuid};
 use model::node::{MAX_ALLOCS, NodeInfo};
 use model::random::Stream;
 use model::time::{Mono, Now, Span};
-use reports::Rejected;
+use reports::RejectedAlloc;
 use state::client_store::{
     ClientStore, ClientStoreFault, CommitReceipt, DynamicMeta, RecoveredAlloc, WriteBatch,
 };
@@ -43,7 +43,7 @@ pub struct Client {
     pub(super) allocs: BTreeMap<AllocId, AllocRunner>,
     pub(super) servers: Servers,
     user_requests: UserRequests,
-    keeper: Keeper,
+    keeper: KeeperConnection,
     pub(super) info: Option<Box<NodeInfo>>,
     /// The configuration's metadata, and what was set over it at run time.
     pub(super) configured_meta: BTreeMap<String, String>,
@@ -52,7 +52,7 @@ pub struct Client {
     /// Ended runs that the keeper may forget once their end is durable.
     unforgotten: Vec<RunId>,
     /// Allocations that this node could not take; they are reported as failed.
-    rejected: BTreeMap<AllocId, Rejected>,
+    rejected: BTreeMap<AllocId, RejectedAlloc>,
     pub(super) forgotten: Vec<AllocId>,
     /// Since when something waits to be reported.
     report_since: Option<Mono>,
@@ -67,7 +67,7 @@ pub struct Client {
 }
 
 #[derive(Debug)]
-enum Keeper {
+enum KeeperConnection {
     Down {
         why: String,
     },
@@ -105,7 +105,7 @@ impl Client {
             allocs,
             servers,
             user_requests: UserRequests::default(),
-            keeper: Keeper::Down { why: "not yet connected".into() },
+            keeper: KeeperConnection::Down { why: "not yet connected".into() },
             info: None,
             configured_meta: BTreeMap::new(),
             dynamic_meta,
@@ -164,6 +164,7 @@ impl Client {
             alloc.save(&mut writes);
         }
         for id in std::mem::take(&mut self.forgotten) {
+            assert!(!self.allocs.contains_key(&id), "an allocation that is forgotten is gone");
             writes.set_ended(id, true);
         }
         self.store.commit(writes)
@@ -174,8 +175,8 @@ impl Client {
         let allocs = self.allocs.values().filter_map(|a| a.next_deadline(self.now));
         let closing = self.shutdown.filter(|c| !c.done).map(|c| c.deadline);
         let keeper = match self.keeper {
-            Keeper::Greeted { again } => Some(again),
-            Keeper::Down { .. } | Keeper::Up { .. } => None,
+            KeeperConnection::Greeted { again } => Some(again),
+            KeeperConnection::Down { .. } | KeeperConnection::Up { .. } => None,
         };
         allocs
             .chain(keeper)
@@ -190,7 +191,7 @@ impl Client {
 
     pub fn status(&self) -> ClientStatusReport {
         let mut troubles: Vec<String> = self.servers.troubles().collect();
-        if let Keeper::Down { why } = &self.keeper {
+        if let KeeperConnection::Down { why } = &self.keeper {
             troubles.push(format!("no keeper, so no task can start or stop: {why}"));
         }
         troubles.extend(disk_full::trouble(self.disk_has_space));
@@ -225,9 +226,9 @@ impl Client {
             }
             Input::LinkDown { server } => self.link_down(server, effects),
             Input::KeeperUp => {
-                self.keeper = Keeper::Greeted { again: now.mono.after(KEEPER_TIMEOUT) };
+                self.keeper = KeeperConnection::Greeted { again: now.mono.after(KEEPER_TIMEOUT) };
             }
-            Input::KeeperDown { why } => self.keeper = Keeper::Down { why },
+            Input::KeeperDown { why } => self.keeper = KeeperConnection::Down { why },
             Input::Keeper(event) => self.apply_keeper_event(now, event, effects),
             Input::DirBuilt { alloc, result } => {
                 self.with_alloc(now, alloc, effects, |alloc, ctx| alloc.dir_built(ctx, result));
@@ -264,8 +265,8 @@ impl Client {
         effects: &'a mut PendingEffects,
     ) -> (TurnContext<'a>, &'a mut BTreeMap<AllocId, AllocRunner>) {
         let boot = match self.keeper {
-            Keeper::Up { boot } => Some(boot),
-            Keeper::Down { .. } | Keeper::Greeted { .. } => None,
+            KeeperConnection::Up { boot } => Some(boot),
+            KeeperConnection::Down { .. } | KeeperConnection::Greeted { .. } => None,
         };
         let ctx = TurnContext {
             now,
@@ -293,25 +294,25 @@ impl Client {
     }
 
     pub(super) fn has_keeper(&self) -> bool {
-        matches!(self.keeper, Keeper::Up { .. })
+        matches!(self.keeper, KeeperConnection::Up { .. })
     }
 
     fn apply_keeper_event(&mut self, now: Now, event: keeper::Event, effects: &mut PendingEffects) {
         match event {
             keeper::Event::Welcome { protocol, boot_id, runs, .. } => {
                 if protocol == keeper::PROTOCOL {
-                    self.keeper = Keeper::Up { boot: boot_id };
+                    self.keeper = KeeperConnection::Up { boot: boot_id };
                     self.reconcile(now, runs, effects);
                 } else {
                     let ours = keeper::PROTOCOL;
                     let why =
                         format!("it speaks protocol {protocol}, this agent {ours}: restart the older one");
-                    self.keeper = Keeper::Down { why };
+                    self.keeper = KeeperConnection::Down { why };
                 }
             }
             keeper::Event::Refused { run: None, message } => {
                 if !self.has_keeper() {
-                    self.keeper = Keeper::Down { why: message };
+                    self.keeper = KeeperConnection::Down { why: message };
                 }
             }
             // events from before the welcome are in the welcome, too
@@ -340,7 +341,7 @@ impl Client {
     }
 
     fn ask_keeper_again(&mut self, now: Mono, effects: &mut PendingEffects) {
-        if let Keeper::Greeted { again } = &mut self.keeper
+        if let KeeperConnection::Greeted { again } = &mut self.keeper
             && *again <= now
         {
             *again = now.after(KEEPER_TIMEOUT);

@@ -7,7 +7,7 @@ use super::driver::{self, StartError};
 use super::effects::{Effect, PendingEffects, RequestOutcome};
 use super::environment::{self, Environment};
 use super::interpolate::lenient;
-use super::lifecycle::{Role, Stage};
+use super::lifecycle::{LifecycleStage, Role};
 use super::signals;
 use super::task_runner::TurnContext;
 use model::id::AllocId;
@@ -195,7 +195,7 @@ impl AllocRunner {
                 task.restart(at, WantedRestart::WithAll, WHY);
             }
         }
-        self.stage = Stage::Prestart;
+        self.stage = LifecycleStage::Prestart;
     }
 
     /// `task`: `None` is every task that runs.

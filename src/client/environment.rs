@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use wire::rpc::Assignment;
 
 /// Host paths of an allocation.
-pub struct Dirs {
+pub struct TaskDirs {
     pub shared: String,
     pub logs: String,
     pub task: String,
@@ -20,9 +20,9 @@ pub struct Dirs {
     pub secrets: String,
 }
 
-pub fn dirs(config: &Config, alloc: AllocId, task: &str) -> Dirs {
+pub fn dirs(config: &Config, alloc: AllocId, task: &str) -> TaskDirs {
     let root = format!("{}/{alloc}", config.alloc_dir.trim_end_matches('/'));
-    Dirs {
+    TaskDirs {
         shared: format!("{root}/alloc"),
         logs: format!("{root}/alloc/logs"),
         task: format!("{root}/{task}"),

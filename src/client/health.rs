@@ -84,7 +84,11 @@ impl HealthWatcher {
         match healthy_at {
             Some(at) if at <= now => HealthCheckResult::Healthy,
             _ if deadline <= now => self.late(rules, tasks),
-            at => HealthCheckResult::Open { until: at.unwrap_or(deadline).min(deadline) },
+            at => {
+                let until = at.unwrap_or(deadline).min(deadline);
+                assert!(until > now, "what is undecided is checked again later");
+                HealthCheckResult::Open { until }
+            }
         }
     }
 

@@ -43,7 +43,7 @@ impl Role {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum LifecycleStage {
     Prestart,
     Main,
     Poststart,
@@ -59,21 +59,23 @@ pub struct TaskView {
     pub failed: bool,
 }
 
-impl Stage {
+impl LifecycleStage {
     /// May a task of this role start?
-    pub fn opens(self, role: Role) -> bool {
+    pub fn may_start(self, role: Role) -> bool {
         match role {
-            Role::Prestart => self == Stage::Prestart,
-            Role::PrestartSidecar => self != Stage::Poststop,
-            Role::Main => matches!(self, Stage::Main | Stage::Poststart | Stage::WaitAlloc),
-            Role::Poststart => self == Stage::Poststart,
-            Role::PoststartSidecar => matches!(self, Stage::Poststart | Stage::WaitAlloc),
-            Role::Poststop => self == Stage::Poststop,
+            Role::Prestart => self == LifecycleStage::Prestart,
+            Role::PrestartSidecar => self != LifecycleStage::Poststop,
+            Role::Main => {
+                matches!(self, LifecycleStage::Main | LifecycleStage::Poststart | LifecycleStage::WaitAlloc)
+            }
+            Role::Poststart => self == LifecycleStage::Poststart,
+            Role::PoststartSidecar => matches!(self, LifecycleStage::Poststart | LifecycleStage::WaitAlloc),
+            Role::Poststop => self == LifecycleStage::Poststop,
         }
     }
 
     /// The stage that these tasks have reached. It only ever moves forward.
-    pub fn advance(self, tasks: &[TaskView]) -> Stage {
+    pub fn advance(self, tasks: &[TaskView]) -> LifecycleStage {
         let mut stage = self;
         while let Some(next) = stage.next(tasks) {
             stage = next;
@@ -81,30 +83,32 @@ impl Stage {
         stage
     }
 
-    fn next(self, tasks: &[TaskView]) -> Option<Stage> {
+    fn next(self, tasks: &[TaskView]) -> Option<LifecycleStage> {
         let each =
             |role: Role, test: fn(&TaskView) -> bool| tasks.iter().filter(|t| t.role == role).all(test);
         let dead = |t: &TaskView| t.phase == TaskPhase::Dead;
-        if self == Stage::Poststop {
+        if self == LifecycleStage::Poststop {
             return None;
         }
         if tasks.iter().filter(|t| t.role != Role::Poststop).all(dead) {
-            return Some(Stage::Poststop);
+            return Some(LifecycleStage::Poststop);
         }
         let done = match self {
-            Stage::Prestart => {
+            LifecycleStage::Prestart => {
                 each(Role::Prestart, |t| t.phase == TaskPhase::Dead && !t.failed)
                     && each(Role::PrestartSidecar, |t| t.phase == TaskPhase::Running)
             }
-            Stage::Main => each(Role::Main, |t| t.phase != TaskPhase::Pending),
-            Stage::Poststart => each(Role::Poststart, |t| t.phase == TaskPhase::Dead),
-            Stage::WaitAlloc | Stage::Poststop => false,
+            LifecycleStage::Main => each(Role::Main, |t| t.phase != TaskPhase::Pending),
+            LifecycleStage::Poststart => each(Role::Poststart, |t| t.phase == TaskPhase::Dead),
+            LifecycleStage::WaitAlloc | LifecycleStage::Poststop => false,
         };
         match self {
             _ if !done => None,
-            Stage::Prestart => Some(Stage::Main),
-            Stage::Main => Some(Stage::Poststart),
-            Stage::Poststart | Stage::WaitAlloc | Stage::Poststop => Some(Stage::WaitAlloc),
+            LifecycleStage::Prestart => Some(LifecycleStage::Main),
+            LifecycleStage::Main => Some(LifecycleStage::Poststart),
+            LifecycleStage::Poststart | LifecycleStage::WaitAlloc | LifecycleStage::Poststop => {
+                Some(LifecycleStage::WaitAlloc)
+            }
         }
     }
 }
@@ -121,35 +125,35 @@ mod tests {
 
     #[test]
     fn stages_follow_the_tasks() {
-        let cases: [(&[TaskView], Stage); 10] = [
-            (&[view(Main, Pending, false)], Stage::Main),
-            (&[view(Main, Running, false)], Stage::WaitAlloc),
-            (&[view(Main, Dead, false)], Stage::Poststop),
-            (&[view(Main, Pending, false), view(Prestart, Pending, false)], Stage::Prestart),
-            (&[view(Main, Pending, false), view(Prestart, Dead, false)], Stage::Main),
-            (&[view(Main, Pending, false), view(Prestart, Dead, true)], Stage::Prestart),
-            (&[view(Main, Pending, false), view(PrestartSidecar, Pending, false)], Stage::Prestart),
-            (&[view(Main, Pending, false), view(PrestartSidecar, Running, false)], Stage::Main),
-            (&[view(Main, Running, false), view(Poststart, Pending, false)], Stage::Poststart),
-            (&[view(Main, Running, false), view(Poststart, Dead, false)], Stage::WaitAlloc),
+        let cases: [(&[TaskView], LifecycleStage); 10] = [
+            (&[view(Main, Pending, false)], LifecycleStage::Main),
+            (&[view(Main, Running, false)], LifecycleStage::WaitAlloc),
+            (&[view(Main, Dead, false)], LifecycleStage::Poststop),
+            (&[view(Main, Pending, false), view(Prestart, Pending, false)], LifecycleStage::Prestart),
+            (&[view(Main, Pending, false), view(Prestart, Dead, false)], LifecycleStage::Main),
+            (&[view(Main, Pending, false), view(Prestart, Dead, true)], LifecycleStage::Prestart),
+            (&[view(Main, Pending, false), view(PrestartSidecar, Pending, false)], LifecycleStage::Prestart),
+            (&[view(Main, Pending, false), view(PrestartSidecar, Running, false)], LifecycleStage::Main),
+            (&[view(Main, Running, false), view(Poststart, Pending, false)], LifecycleStage::Poststart),
+            (&[view(Main, Running, false), view(Poststart, Dead, false)], LifecycleStage::WaitAlloc),
         ];
         for (tasks, stage) in cases {
-            assert_eq!(Stage::Prestart.advance(tasks), stage, "{tasks:?}");
+            assert_eq!(LifecycleStage::Prestart.advance(tasks), stage, "{tasks:?}");
         }
         let stopped = [view(Main, Dead, false), view(Poststop, Pending, false)];
-        assert_eq!(Stage::Prestart.advance(&stopped), Stage::Poststop);
+        assert_eq!(LifecycleStage::Prestart.advance(&stopped), LifecycleStage::Poststop);
     }
 
     #[test]
     fn gates_open_by_stage() {
-        let open = |stage: Stage| {
+        let open = |stage: LifecycleStage| {
             [Prestart, PrestartSidecar, Main, Poststart, PoststartSidecar, Poststop]
-                .map(|r| stage.opens(r) as u8)
+                .map(|r| stage.may_start(r) as u8)
         };
-        assert_eq!(open(Stage::Prestart), [1, 1, 0, 0, 0, 0]);
-        assert_eq!(open(Stage::Main), [0, 1, 1, 0, 0, 0]);
-        assert_eq!(open(Stage::Poststart), [0, 1, 1, 1, 1, 0]);
-        assert_eq!(open(Stage::WaitAlloc), [0, 1, 1, 0, 1, 0]);
-        assert_eq!(open(Stage::Poststop), [0, 0, 0, 0, 0, 1]);
+        assert_eq!(open(LifecycleStage::Prestart), [1, 1, 0, 0, 0, 0]);
+        assert_eq!(open(LifecycleStage::Main), [0, 1, 1, 0, 0, 0]);
+        assert_eq!(open(LifecycleStage::Poststart), [0, 1, 1, 1, 1, 0]);
+        assert_eq!(open(LifecycleStage::WaitAlloc), [0, 1, 1, 0, 1, 0]);
+        assert_eq!(open(LifecycleStage::Poststop), [0, 0, 0, 0, 0, 1]);
     }
 }

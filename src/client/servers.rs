@@ -5,20 +5,20 @@
 
 mod address_book;
 mod description;
-mod followed;
 mod reports;
 mod retry;
+mod server_state;
 
 use super::config::Config;
 use super::effects::{Effect, PendingEffects};
 use address_book::AddressBook;
-use followed::{FollowedState, Seen};
 use model::deployment::Verdict;
 use model::id::AllocId;
 use model::member::Generation;
 use model::node::NodeInfo;
 use model::random::Stream;
 use model::time::{Mono, Span};
+use server_state::{ObservedState, ServerStateTracker};
 use state::client_store::{ClientStore, ShownState};
 use std::collections::BTreeMap;
 use wire::command::AllocUpdate;
@@ -53,7 +53,7 @@ struct InFlight {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct RequestState {
     in_flight: Option<InFlight>,
     /// The next request of this kind is sent at this time.
     due: Mono,
@@ -81,7 +81,7 @@ pub enum ServerUpdate {
 pub struct Servers {
     book: AddressBook,
     next_request: u64,
-    slots: [Slot; 4],
+    requests: [RequestState; 4],
     info: Option<Box<NodeInfo>>,
     /// A newer description and when it is to be sent.
     newer: Option<(Mono, Box<NodeInfo>)>,
@@ -94,7 +94,7 @@ pub struct Servers {
     registered_info: u64,
     ttl: Span,
     last_ok: Option<Mono>,
-    followed: FollowedState,
+    server_state: ServerStateTracker,
     need: BTreeMap<AllocId, u64>,
     trouble: Option<String>,
 }
@@ -105,7 +105,7 @@ impl Servers {
         Servers {
             book: AddressBook::new(configured, store.servers().clone()),
             next_request: random.next_u64(),
-            slots: [Slot::default(); 4],
+            requests: [RequestState::default(); 4],
             info: None,
             newer: None,
             registering: false,
@@ -114,7 +114,7 @@ impl Servers {
             registered_info: 0,
             ttl: Span::ZERO,
             last_ok: None,
-            followed: FollowedState::new(store.shown()),
+            server_state: ServerStateTracker::new(store.shown()),
             need: BTreeMap::new(),
             trouble: None,
         }
@@ -137,12 +137,12 @@ impl Servers {
     }
 
     pub fn troubles(&self) -> impl Iterator<Item = String> {
-        self.trouble.clone().into_iter().chain(self.followed.trouble())
+        self.trouble.clone().into_iter().chain(self.server_state.trouble())
     }
 
     /// The newest state that a watch has brought.
     pub fn shown(&self) -> ShownState {
-        self.followed.shown
+        self.server_state.shown
     }
 
     /// Takes an answer; one that was not waited for is dropped.
@@ -157,11 +157,11 @@ impl Servers {
     ) -> Vec<ServerUpdate> {
         let awaited = |f: InFlight| f.request == request && from == Peer::Server(f.to);
         let Some(kind) =
-            REQUEST_KINDS.into_iter().find(|a| self.slots[*a as usize].in_flight.is_some_and(awaited))
+            REQUEST_KINDS.into_iter().find(|a| self.requests[*a as usize].in_flight.is_some_and(awaited))
         else {
             return Vec::new();
         };
-        self.slots[kind as usize].in_flight = None;
+        self.requests[kind as usize].in_flight = None;
         let mut server_updates = Vec::new();
         match reply {
             NodeReply::NoLeader => self.await_leader(kind, now, random),
@@ -171,21 +171,21 @@ impl Servers {
             }
             NodeReply::UnknownNode => {
                 self.registered = false;
-                self.slots[RequestKind::Presence as usize].due = now;
-                self.slots[kind as usize].due = now;
+                self.requests[RequestKind::Presence as usize].due = now;
+                self.requests[kind as usize].due = now;
             }
             NodeReply::HeartbeatFirst => {
-                self.slots[RequestKind::Presence as usize].due = now;
-                self.slots[kind as usize].due = later(now, random);
+                self.requests[RequestKind::Presence as usize].due = now;
+                self.requests[kind as usize].due = later(now, random);
             }
             // turning to another server would end what users wait for through this one
-            NodeReply::TryLater => self.slots[kind as usize].due = later(now, random),
+            NodeReply::TryLater => self.requests[kind as usize].due = later(now, random),
             NodeReply::StaleReport { index } if kind == RequestKind::Report => {
-                self.followed.newest = self.followed.newest.max(index);
+                self.server_state.newest = self.server_state.newest.max(index);
                 self.retry_report(now, random);
             }
             reply => {
-                self.slots[kind as usize].failing = None;
+                self.requests[kind as usize].failing = None;
                 self.succeed(kind, reply, now, config, random, &mut server_updates);
             }
         }
@@ -197,10 +197,10 @@ impl Servers {
 
     /// Repeats a report at once, with what is the case now; later if that was stale, too.
     fn retry_report(&mut self, now: Mono, random: &mut Stream) {
-        let slot = &mut self.slots[RequestKind::Report as usize];
+        let state = &mut self.requests[RequestKind::Report as usize];
         let again = random.span_between(Span::millis(250), Span::millis(500));
-        slot.due = if slot.failing.is_none() { now } else { now.after(again) };
-        slot.failing.get_or_insert(now);
+        state.due = if state.failing.is_none() { now } else { now.after(again) };
+        state.failing.get_or_insert(now);
     }
 
     fn succeed(
@@ -225,10 +225,10 @@ impl Servers {
             }
             (RequestKind::Watch, NodeReply::Watched { generation, set, servers }) => {
                 let seen = self.see(generation, set.index, now, random);
-                if seen == Seen::Older {
+                if seen == ObservedState::Older {
                     return;
                 }
-                let is_other_generation = seen == Seen::OtherGeneration;
+                let is_other_generation = seen == ObservedState::OtherGeneration;
                 if servers.is_some_and(|list| self.book.learn(list, is_other_generation)) {
                     server_updates.push(ServerUpdate::Listed);
                 }
@@ -239,12 +239,13 @@ impl Servers {
                     self.need.remove(&a.id);
                 }
                 let due = now.after(random.span_between(Span::seconds(2), Span::seconds(4)));
-                self.slots[RequestKind::Fetch as usize].due = if assignments.is_empty() { due } else { now };
+                self.requests[RequestKind::Fetch as usize].due =
+                    if assignments.is_empty() { due } else { now };
                 server_updates.push(ServerUpdate::Fetched(assignments));
             }
             (RequestKind::Report, NodeReply::Reported { index }) => {
-                self.followed.newest = self.followed.newest.max(index);
-                self.slots[RequestKind::Report as usize].due = now;
+                self.server_state.newest = self.server_state.newest.max(index);
+                self.requests[RequestKind::Report as usize].due = now;
                 server_updates.push(ServerUpdate::Reported(true));
             }
             (kind, _) => {
@@ -256,19 +257,19 @@ impl Servers {
 
     /// Does not follow a watch's answer of a server that knows less than this node has seen: allocations placed since would be
     /// stopped.
-    fn see(&mut self, generation: Generation, index: u64, now: Mono, random: &mut Stream) -> Seen {
-        let seen = self.followed.see(generation, index);
-        if seen == Seen::Older {
+    fn see(&mut self, generation: Generation, index: u64, now: Mono, random: &mut Stream) -> ObservedState {
+        let seen = self.server_state.see(generation, index);
+        if seen == ObservedState::Older {
             self.switch_server();
         }
-        self.slots[RequestKind::Watch as usize].due = match seen {
-            Seen::Older => now.after(random.span_between(Span::seconds(2), Span::seconds(4))),
-            Seen::Followed { nothing_new: true } => now.after(Span::seconds(1)),
-            Seen::Followed { nothing_new: false } | Seen::OtherGeneration => now,
+        self.requests[RequestKind::Watch as usize].due = match seen {
+            ObservedState::Older => now.after(random.span_between(Span::seconds(2), Span::seconds(4))),
+            ObservedState::Followed { nothing_new: true } => now.after(Span::seconds(1)),
+            ObservedState::Followed { nothing_new: false } | ObservedState::OtherGeneration => now,
         };
-        if seen == Seen::OtherGeneration {
+        if seen == ObservedState::OtherGeneration {
             // what was asked of the other state is no answer any more
-            self.slots[RequestKind::Fetch as usize].in_flight = None;
+            self.requests[RequestKind::Fetch as usize].in_flight = None;
         }
         seen
     }
@@ -279,8 +280,8 @@ impl Servers {
         let fresh = !self.registered;
         if fresh {
             // the servers may have been restored since: everything is asked for, and nobody holds an earlier watch
-            self.followed.since = 0;
-            self.slots[RequestKind::Watch as usize].in_flight = None;
+            self.server_state.since = 0;
+            self.requests[RequestKind::Watch as usize].in_flight = None;
         }
         self.ttl = ttl.max(Span::seconds(1));
         self.last_ok = Some(now);
@@ -290,10 +291,10 @@ impl Servers {
         // together
         let next = if self.registering { Span::ZERO } else { self.ttl };
         self.outdated &= !self.registering;
-        for slot in &mut self.slots {
-            slot.due = slot.due.min(now);
+        for state in &mut self.requests {
+            state.due = state.due.min(now);
         }
-        self.slots[RequestKind::Presence as usize].due = now.after(next);
+        self.requests[RequestKind::Presence as usize].due = now.after(next);
         silent || fresh
     }
 
@@ -308,8 +309,8 @@ impl Servers {
 
     /// When a report may be tried again, if none is under way.
     pub fn report_due(&self) -> Option<Mono> {
-        let slot = &self.slots[RequestKind::Report as usize];
-        (self.registered && slot.in_flight.is_none()).then_some(slot.due)
+        let state = &self.requests[RequestKind::Report as usize];
+        (self.registered && state.in_flight.is_none()).then_some(state.due)
     }
 
     /// Sends a report of some updates, of at most as many as fit; says how many.
@@ -320,7 +321,7 @@ impl Servers {
         config: &Config,
         effects: &mut PendingEffects,
     ) -> usize {
-        let (request, count) = reports::fitting(config, self.followed.newest, updates);
+        let (request, count) = reports::fitting(config, self.server_state.newest, updates);
         self.send(RequestKind::Report, request, now, effects);
         count
     }
@@ -335,12 +336,12 @@ impl Servers {
     ) -> Vec<ServerUpdate> {
         let mut server_updates = vec![];
         for kind in REQUEST_KINDS {
-            let slot = self.slots[kind as usize];
-            if slot.in_flight.is_some_and(|f| f.deadline <= now) {
-                self.slots[kind as usize].in_flight = None;
+            let state = self.requests[kind as usize];
+            if state.in_flight.is_some_and(|f| f.deadline <= now) {
+                self.requests[kind as usize].in_flight = None;
                 self.fail(kind, true, now, config, random);
                 // The stream may be lost, and the watch with it.
-                self.slots[RequestKind::Watch as usize].in_flight = None;
+                self.requests[RequestKind::Watch as usize].in_flight = None;
                 if kind == RequestKind::Report {
                     server_updates.push(ServerUpdate::Reported(false));
                 }
@@ -366,7 +367,7 @@ impl Servers {
             return server_updates;
         }
         if self.may_send(RequestKind::Watch, now) {
-            let (generation, since) = (self.followed.shown.generation, self.followed.since);
+            let (generation, since) = (self.server_state.shown.generation, self.server_state.since);
             let servers = self.book.listed().index;
             let request = NodeRequest::Watch { node, secret, generation, since, servers };
             self.send(RequestKind::Watch, request, now, effects);
@@ -379,8 +380,8 @@ impl Servers {
     }
 
     fn may_send(&self, kind: RequestKind, now: Mono) -> bool {
-        let slot = &self.slots[kind as usize];
-        slot.in_flight.is_none() && slot.due <= now
+        let state = &self.requests[kind as usize];
+        state.in_flight.is_none() && state.due <= now
     }
 
     fn send(&mut self, kind: RequestKind, request: NodeRequest, now: Mono, effects: &mut PendingEffects) {
@@ -388,7 +389,7 @@ impl Servers {
         let Some(to) = self.book.current() else { return };
         let patience = if kind == RequestKind::Watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
         let in_flight = InFlight { request: self.take_number(), to, deadline: now.after(patience) };
-        self.slots[kind as usize].in_flight = Some(in_flight);
+        self.requests[kind as usize].in_flight = Some(in_flight);
         effects.push(Effect::Send { to: Peer::Server(to), bytes });
     }
 
@@ -409,20 +410,20 @@ impl Servers {
     /// The server that this node is connected to has no leader to relay to. An election is short, and other servers would say the same
     /// meanwhile: they are asked only when this one has no leader for longer.
     fn await_leader(&mut self, kind: RequestKind, now: Mono, random: &mut Stream) {
-        let since = *self.slots[kind as usize].failing.get_or_insert(now);
+        let since = *self.requests[kind as usize].failing.get_or_insert(now);
         let is_election = now.since(since) < FAST_RETRY_WINDOW;
         let (least, most) = if is_election { (250, 500) } else { (1_000, 3_000) };
         if !is_election {
             self.switch_server();
         }
-        self.slots[kind as usize].due =
+        self.requests[kind as usize].due =
             now.after(random.span_between(Span::millis(least), Span::millis(most)));
     }
 
     /// Turns to another server and decides when to try again. `hold`: the failure may pass soon, as an election does.
     fn fail(&mut self, kind: RequestKind, hold: bool, now: Mono, config: &Config, random: &mut Stream) {
         self.switch_server();
-        let failing = self.slots[kind as usize].failing;
+        let failing = self.requests[kind as usize].failing;
         let (since, due) = match failing {
             _ if !hold => (None, now.after(self.backoff(kind, now, config, random))),
             Some(since) if now.since(since) >= FAST_RETRY_WINDOW => {
@@ -432,15 +433,15 @@ impl Servers {
                 (since.or(Some(now)), now.after(random.span_between(Span::millis(250), Span::millis(500))))
             }
         };
-        let slot = &mut self.slots[kind as usize];
-        (slot.failing, slot.due) = (since, due);
+        let state = &mut self.requests[kind as usize];
+        (state.failing, state.due) = (since, due);
     }
 
     fn switch_server(&mut self) {
         self.book.turn_to_next();
         // A watch is held for minutes: none is left with a server that may be gone.
         let current = self.book.current();
-        self.slots[RequestKind::Watch as usize].in_flight.take_if(|f| Some(f.to) != current);
+        self.requests[RequestKind::Watch as usize].in_flight.take_if(|f| Some(f.to) != current);
     }
 
     pub fn next_deadline(&self, now: Mono) -> Option<Mono> {
@@ -452,8 +453,11 @@ impl Servers {
                 // the client asks `report_due` when it has something to report
                 RequestKind::Report => false,
             };
-            let slot = &self.slots[kind as usize];
-            slot.in_flight.map(|f| f.deadline).or((wanted && !self.book.ids().is_empty()).then_some(slot.due))
+            let state = &self.requests[kind as usize];
+            state
+                .in_flight
+                .map(|f| f.deadline)
+                .or((wanted && !self.book.ids().is_empty()).then_some(state.due))
         };
         let newer = self.newer.as_ref().map(|(at, _)| *at);
         REQUEST_KINDS.into_iter().filter_map(due).chain(newer).filter(|at| *at > now).min()

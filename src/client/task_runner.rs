@@ -312,7 +312,9 @@ impl TaskRunner {
     /// `pid`: `None` when it has ended since.
     pub fn started(&mut self, ctx: &TurnContext<'_>, pid: Option<u32>, at: Wall) {
         self.pid = pid;
+        let is_dead = self.is_dead();
         let Some(run) = self.local.run.as_mut().filter(|r| !r.confirmed) else { return };
+        assert!(!is_dead, "a dead task does not start");
         run.confirmed = true;
         self.starts += 1;
         let at = known(at, ctx.now);
@@ -410,6 +412,7 @@ impl TaskRunner {
     }
 
     fn after_end(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, outcome: TaskOutcome, at: Wall) {
+        assert!(self.local.run.is_none(), "what follows a run begins when it is over");
         let restarts = self.local.restart.take().is_some();
         if spec.to_end {
             self.add_event(events::killed(at));
@@ -434,6 +437,7 @@ impl TaskRunner {
     }
 
     fn prepare_restart(&mut self, at: Wall, not_before: Mono) {
+        assert!(self.local.run.is_none(), "a task starts again when its run is over");
         self.local.state.phase = TaskPhase::Pending;
         self.local.state.restarts += 1;
         self.local.state.last_restart = at;

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_says_why() {
+    fn malformed_durations_say_why() {
         for (text, reason) in [
             ("", "it is empty"),
             ("-", "it is empty"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read_back() {
+    fn a_printed_duration_is_read_back() {
         for nanos in [1, 999, 1_001, 61_000_000_000, 3_600_000_000_001, 86_400_000_000_000, -1_500_000_000] {
             assert_eq!(parse(&Span::nanos(nanos).to_string()), Ok(Span::nanos(nanos)));
         }

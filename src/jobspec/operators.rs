@@ -173,7 +173,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_beyond_the_integers_is_negated_all_the_same() {
+    fn numbers_beyond_the_integers_are_negated() {
         assert_eq!(unary(UnaryOperator::Neg, &json!(i64::MIN)), number(TOO_LARGE));
     }
 

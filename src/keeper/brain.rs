@@ -60,6 +60,7 @@ impl Keeper {
         let read = journal::read(journal);
         let found = restore::recover(&read.entries, read.lost_bytes > 0, boot_id, marked, wall);
         let (running, ended) = (found.running(), found.ended());
+        assert!(!found.runs.values().any(Run::is_starting), "of each run it is known whether it was let go");
         let mut keeper = Keeper {
             boot_id,
             pid,
@@ -99,6 +100,10 @@ impl Keeper {
             self.exit_told = true;
             self.later.push(Effect::Exit);
         }
+        assert!(
+            !self.exit_told || self.runs.values().all(Run::has_ended),
+            "a keeper that may exit has no run left"
+        );
         let write = self.write();
         let starts = |e: &Effect| matches!(e, Effect::ConfirmJournaled { .. } | Effect::Release { .. });
         let journaled = write != Write::Nothing || !self.later.iter().any(starts);
@@ -190,6 +195,7 @@ impl Keeper {
         }
         let phase = Phase::Starting { logs: spec.logs.clone(), stop: None };
         self.runs.insert(run, Run { label: spec.label.clone(), phase });
+        assert!(self.runs.len() <= MAX_RUNS, "the runs fit into a message");
         self.now.push(Effect::Spawn { run, spec });
     }
 

@@ -83,6 +83,7 @@ pub const MAX_JOURNAL_BYTES: usize = 16 << 20;
 
 pub fn append(journal: &mut Vec<u8>, entry: &JournalEntry) {
     let body = record::encode(entry);
+    assert!(body.len() <= MAX_ENTRY_BYTES, "what is written can be read");
     journal.push(ENTRY_MAGIC);
     journal.extend_from_slice(&(body.len() as u32).to_le_bytes());
     journal.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());

@@ -64,6 +64,7 @@ impl Rotation {
 
     /// How much of `rest` the present file takes; 0 when the next line belongs into the next file.
     fn bytes_that_fit(&self, rest: &[u8]) -> usize {
+        assert!(self.bytes < self.max_bytes, "a full file is left for the next one");
         let free = self.max_bytes - self.bytes;
         let fits = usize::try_from(free).unwrap_or(usize::MAX);
         if rest.len() <= fits {
@@ -86,6 +87,7 @@ impl Rotation {
         {
             steps.push(LogFileStep::Delete { index });
         }
+        assert_eq!(self.files.last(), Some(&self.index), "the newest file is the one that is written");
     }
 }
 

@@ -17,6 +17,8 @@ impl Keeper {
             return self.now.push(Effect::Send { client, event });
         }
         self.sessions.insert(client, run);
+        assert!(self.sessions.len() <= MAX_SESSIONS, "no more sessions live than may");
+        assert!(self.clients.contains(&client), "a session belongs to a connection");
         self.now.push(Effect::Exec { client, run, spec, tty });
     }
 

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shared_is_copied_when_it_changes() {
+    fn shared_counts_are_copied_when_they_change() {
         let mut first = Counts::default();
         first.add("a", 2);
         let mut second = first.clone();

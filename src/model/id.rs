@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_uuid_is_refused() {
+    fn malformed_uuids_are_refused() {
         for bad in [
             "",
             "0123",

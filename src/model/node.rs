@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_takes_is_bounded_whatever_it_says() {
+    fn a_nodes_allocations_are_bounded_whatever_it_says() {
         for (said, takes) in [(0, 1_024), (1, 1), (1_024, 1_024), (u16::MAX, 1_024)] {
             let amount = NodeInfo { max_allocs: said, ..info() }.available();
             assert_eq!(amount, Amount { allocs: takes, ..Amount::ZERO }, "{said}");

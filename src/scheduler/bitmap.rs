@@ -10,9 +10,8 @@ impl Bitmap {
     }
 
     pub fn insert(&mut self, slot: u32) {
-        if let Some(word) = self.0.get_mut(slot as usize / 64) {
-            *word |= 1 << (slot % 64);
-        }
+        let word = self.0.get_mut(slot as usize / 64).expect("a set has room for each slot of its fleet");
+        *word |= 1 << (slot % 64);
     }
 
     pub fn contains(&self, slot: u32) -> bool {
@@ -21,6 +20,7 @@ impl Bitmap {
 
     /// Takes out what is not in `keep`, and returns it.
     pub fn split_off_all_but(&mut self, keep: &Bitmap) -> Bitmap {
+        assert_eq!(self.0.len(), keep.0.len(), "sets of one fleet have the same room");
         let mut out = Bitmap(vec![0; self.0.len()]);
         for (i, word) in self.0.iter_mut().enumerate() {
             let kept = *word & keep.0.get(i).copied().unwrap_or(0);

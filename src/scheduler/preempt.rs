@@ -211,6 +211,10 @@ impl<'a> PreemptionCandidates<'a> {
         }
         let mut chosen = self.choose_closest(allocs, ask, fits);
         drop_unneeded(&mut chosen, ask, fits);
+        assert!(
+            chosen.iter().all(|c| may_preempt(self.priority, c.priority)),
+            "nothing of nearly the same priority makes way"
+        );
         chosen.sort_unstable_by_key(|c| c.id);
         Some(Preemption::of(chosen.into_iter()))
     }
@@ -252,6 +256,10 @@ impl<'a> PreemptionCandidates<'a> {
     /// Records that the plan preempts them.
     pub fn preempt(&mut self, slot: u32, ids: &[AllocId]) {
         let Some(allocs) = self.allocs.get_mut(&slot) else { return };
+        debug_assert!(
+            ids.iter().all(|id| allocs.iter().any(|c| c.id == *id)),
+            "only a candidate that is still there is preempted"
+        );
         for candidate in std::mem::take(allocs) {
             if ids.contains(&candidate.id) {
                 self.group_limits[candidate.group_limit].leaving += 1;

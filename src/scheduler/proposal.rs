@@ -136,14 +136,19 @@ impl<'a> ProposedAllocs<'a> {
     pub fn stop(&mut self, alloc: &'a Allocation, description: &str, client: Option<ClientStatus>) {
         let stop = AllocStop { id: alloc.id, description: description.to_string(), client };
         let slot = self.fleet.slot(alloc.node_id);
-        self.plan_of(slot, alloc.node_id).stops.push(stop);
+        let stops = &mut self.plan_of(slot, alloc.node_id).stops;
+        debug_assert!(stops.iter().all(|known| known.id != stop.id), "an allocation is stopped once");
+        stops.push(stop);
         self.account(slot, &alloc.group, (&held(alloc), -1), gone(alloc));
     }
 
     /// Takes back a `stop`.
     pub fn cancel_stop(&mut self, alloc: &'a Allocation) {
         let slot = self.fleet.slot(alloc.node_id);
-        self.plan_of(slot, alloc.node_id).stops.retain(|s| s.id != alloc.id);
+        let stops = &mut self.plan_of(slot, alloc.node_id).stops;
+        let before = stops.len();
+        stops.retain(|s| s.id != alloc.id);
+        assert_eq!(stops.len() + 1, before, "a stop that is taken back is in the plan");
         let AllocCounts { holding, wanted } = gone(alloc);
         let back = AllocCounts { holding: -holding, wanted: -wanted };
         self.account(slot, &alloc.group, (&held(alloc), 1), back);
@@ -226,7 +231,9 @@ impl<'a> ProposedAllocs<'a> {
         if at == next {
             self.plans.push(NodePlan { node_id, stops: Vec::new(), places: Vec::new() });
         }
-        &mut self.plans[at]
+        let plan = &mut self.plans[at];
+        assert_eq!(plan.node_id, node_id, "a node has a plan of its own");
+        plan
     }
 
     /// `more`: what is held, and how often more than before.

@@ -161,6 +161,10 @@ impl<'a> Search<'a> {
                 insert_best(&mut best, self.levels.choice(*slot, NodeScores::of(&scores)), SHOWN_SCORES);
             }
         }
+        debug_assert!(
+            best.iter().all(|choice| self.node_states[choice.slot as usize] == NodeState::Fits),
+            "only a node that fits is chosen"
+        );
         let filtered = self.all_filtered();
         assert!(
             filtered.nodes + self.exhausted.nodes + best.len() as u64 <= self.base.nodes_evaluated,
@@ -332,6 +336,7 @@ impl<'a> Search<'a> {
     /// Takes back what `count_state` counted. The node fits, as far as the counts go, until it is evaluated again.
     fn uncount(&mut self, slot: u32) {
         let node_state = std::mem::replace(&mut self.node_states[slot as usize], NodeState::Fits);
+        assert_ne!(node_state, NodeState::Outside, "only candidates are evaluated");
         let class = || self.class(slot);
         match node_state {
             NodeState::HostTaken => self.filtered.remove(DISTINCT_HOSTS, class()),

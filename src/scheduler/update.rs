@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_new_tasks() {
+    fn changes_that_are_destructive() {
         let changes: [(&str, Edit); 16] = [
             ("another task", |j| {
                 let mut t = task(j).clone();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_in_place() {
+    fn changes_that_are_made_in_place() {
         let changes: [(&str, Edit); 15] = [
             ("scaling", |j| {
                 let kind = ScalingType::VerticalMem;

@@ -327,7 +327,7 @@ mod tests {
     use state::samples::{Region, alloc, alloc_id, eval_id, node_id, register, spec};
 
     #[test]
-    fn what_failed_is_placed_again_where_failures_are_replaced() {
+    fn a_forced_reschedule_is_for_failed_allocations_alone() {
         let mut region = Region::default();
         let mut wanted = spec("web", 1);
         wanted.groups[0].reschedule = ReschedulePolicy::default_for(JobType::Batch);

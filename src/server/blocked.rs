@@ -100,6 +100,10 @@ impl Blocked {
             self.released.extend(conflicts.map(|e| e.id));
         }
         self.unblocks.retain(|_, (_, at)| now.since(*at) <= REMEMBER_UNBLOCKS);
+        debug_assert!(
+            self.released.iter().all(|id| self.evals.contains_key(id)),
+            "only what is blocked is released"
+        );
         let ids: Vec<_> = self.released.iter().take(RELEASE_LIMIT).copied().collect();
         ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_after_the_snapshot_is_not_missed() {
+    fn a_change_after_the_snapshot_unblocks() {
         let mut b = Blocked::default();
         b.unblock("c1", 20, T0);
         for (snapshot, classes, missed) in [

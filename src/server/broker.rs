@@ -122,6 +122,7 @@ impl Broker {
     }
 
     fn admit(&mut self, eval: Evaluation) {
+        assert!(self.deliveries.contains_key(&eval.id), "what is admitted was taken in");
         match self.slots.get(&eval.job) {
             Some(holder) if *holder != eval.id => {
                 let rank = (Reverse(eval.priority), Reverse(eval.modify_index), eval.id);
@@ -135,6 +136,7 @@ impl Broker {
     }
 
     fn make_ready(&mut self, eval: Evaluation) {
+        assert_eq!(self.slots.get(&eval.job), Some(&eval.id), "what is ready has its job's slot");
         let rank = (Reverse(eval.priority), eval.create_index, eval.id);
         self.ready.entry(eval.job_type).or_default().insert(rank, (eval, self.now));
     }
@@ -147,9 +149,13 @@ impl Broker {
         let types: Vec<JobType> = heads().filter(|h| h.0 == best).map(|h| h.1).collect();
         let chosen = types.get(self.ties.below(types.len() as u64) as usize)?;
         let (_, (eval, ready_since)) = self.ready.get_mut(chosen)?.pop_first()?;
-        *self.deliveries.entry(eval.id).or_default() += 1;
+        let deliveries = self.deliveries.entry(eval.id).or_default();
+        *deliveries += 1;
+        assert!(*deliveries <= DELIVERY_LIMIT, "what was delivered too often has failed");
         let deadline = Some(now.after(NACK_TIMEOUT));
-        self.delivered.insert(eval.id, Delivered { eval: eval.clone(), token, deadline, ready_since });
+        let delivered = Delivered { eval: eval.clone(), token, deadline, ready_since };
+        let before = self.delivered.insert(eval.id, delivered);
+        assert!(before.is_none(), "an evaluation is delivered to one worker at a time");
         Some(eval)
     }
 
@@ -190,7 +196,8 @@ impl Broker {
 
     fn free_slot(&mut self, done: &Evaluation) {
         self.deliveries.remove(&done.id);
-        self.slots.remove(&done.job);
+        let held_by = self.slots.remove(&done.job);
+        assert_eq!(held_by, Some(done.id), "an evaluation frees the slot that it holds");
         let Some(mut others) = self.pending.remove(&done.job) else { return };
         if let Some((_, next)) = others.pop_first() {
             self.admit(next);
@@ -243,6 +250,7 @@ impl Broker {
         let Some(Delivered { eval, .. }) = self.delivered.remove(&id) else { return Err(StaleToken) };
         self.requeued.remove(&id);
         let count = self.deliveries.get(&id).copied().unwrap_or(0);
+        assert!(count > 0, "what was delivered is counted");
         if count >= DELIVERY_LIMIT {
             self.failed.push_back(eval);
         } else {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_no_time_goes_on_from_the_last_stamp() {
+    fn without_a_clock_stamps_go_on_from_the_last_one() {
         let mut clock = WallClock::default();
         clock.observe_stamp(Some(T0), Some(mono(10)));
         assert_eq!(clock.stamp(mono(70)), T0 + Span::minutes(1));

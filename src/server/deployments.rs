@@ -112,6 +112,7 @@ impl DeploymentWatcher {
         let next = deadlines.values().map(|(_, at)| *at).filter(|at| *at > now).min();
         self.queue.extend(next.map(|at| (at, id)));
         self.known.insert(id, deadlines);
+        assert!(self.queue.len() <= self.known.len(), "a deployment is queued once");
     }
 
     /// The groups whose time is over.
@@ -204,6 +205,7 @@ impl DeploymentWatcher {
     }
 
     fn propose(&mut self, deployment: DeploymentId, command: Command, cx: &mut Context<'_>) {
+        assert!(self.known.contains_key(&deployment), "only an active deployment has steps");
         assert!(self.in_flight.insert(deployment), "a deployment has one step at a time");
         cx.propose(command, OnApply::DeploymentStepped { deployment });
     }

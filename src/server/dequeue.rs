@@ -109,6 +109,7 @@ impl FollowerWorkers {
             return;
         }
         self.asked.take_if(|asked| asked.request == request);
+        assert!(self.queue.len() <= MAX_QUEUED, "no more evaluations wait here than may");
         let room = MAX_QUEUED - self.queue.len();
         self.queue.extend(tasks.into_iter().take(room).map(|task| (now, task)));
     }
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_leader_gave_is_worth_nothing() {
+    fn evaluations_of_an_earlier_leader_are_dropped() {
         let mut alone = Alone::with(|_| {});
         let (mut workers, request) = following(&mut alone);
         let now = alone.now;

@@ -75,6 +75,7 @@ impl Drainer {
 
     /// The entry that was under way is applied.
     pub fn proposal_done(&mut self) {
+        assert!(!self.in_flight.is_empty(), "a step of drains that is done was under way");
         self.in_flight.clear();
     }
 
@@ -98,6 +99,7 @@ impl Drainer {
         taken.iter().for_each(|node| {
             self.due.remove(node);
         });
+        assert!(taken.iter().all(|node| self.nodes.contains_key(node)), "only draining nodes are looked at");
         taken
     }
 
@@ -254,6 +256,10 @@ impl Drainer {
             };
             let chosen: Vec<AllocId> = all.iter().filter(stays).take(may as usize).map(|a| a.id).collect();
             *away += chosen.len() as u64;
+            assert!(
+                chosen.is_empty() || counting.now as i64 - *away as i64 >= least,
+                "a drain leaves as many of a group as its `migrate` block wants"
+            );
             leaving.extend(chosen);
             self.timers.extend(counting.next.map(|at| (at, here.node)));
         }

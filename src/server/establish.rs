@@ -65,6 +65,7 @@ impl EstablishLeadership {
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         let (leader, view, scan) = (&mut self.leader, &self.view, &mut self.scan);
         let rows = cx.config.rows_per_turn;
+        let proposals = cx.outbox.proposals();
         match self.stage {
             Stage::OpenEvals => {
                 let evals = view.scan_open_evals(scan, rows)?;
@@ -87,6 +88,7 @@ impl EstablishLeadership {
                 }
             }
         }
+        assert_eq!(cx.outbox.proposals(), proposals, "while the state is read nothing is proposed");
         Ok(())
     }
 }

@@ -133,13 +133,14 @@ impl Evals {
             EvalStatus::Complete if eval.failed_groups.is_empty() => {
                 self.blocked.untrack(&eval.job);
             }
-            EvalStatus::Canceled => self.broker.forget(eval),
+            EvalStatus::Canceled => self.forget(eval),
             EvalStatus::Complete | EvalStatus::Failed => {}
         }
     }
 
-    /// The evaluation was deleted from the state.
+    /// The evaluation was canceled, or deleted from the state. If its failure is on its way, its job's next one has the slot by then.
     pub fn forget(&mut self, eval: &Evaluation) {
+        self.failing.remove(&eval.id);
         self.broker.forget(eval);
     }
 
@@ -177,6 +178,11 @@ impl Evals {
     /// workers help.
     pub fn dispatch(&mut self, remote: &mut RemoteWorkers, plans: &Plans, cx: &mut Context<'_>) {
         assert!(!(self.paused && self.broker.has_ready()), "in a pause the queues are empty");
+        debug_assert_eq!(
+            self.outstanding.len() as u64,
+            self.broker.status().unacked,
+            "what workers hold is what was delivered"
+        );
         while self.held_here() < cx.config.workers {
             let Some(task) = self.take_ready(None, &cx.config.enabled_schedulers, cx) else { break };
             cx.outbox.effect(Effect::Schedule(Box::new(task)));

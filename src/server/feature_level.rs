@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_not_all_servers_know_is_not_proposed() {
+    fn a_command_beyond_the_feature_level_is_not_proposed() {
         let mut alone = Alone::with(|_| {});
         let end = alone.server.replica.raft().position().last_index;
         alone.propose(&Command::RaiseFeatureLevel { level: 2 });

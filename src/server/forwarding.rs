@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_pass_on_is_served_by_a_leader_alone() {
+    fn requests_of_other_servers_are_served_by_a_leader_alone() {
         let mut alone = Alone::with(|_| {});
         let server = Peer::Server(8);
         let (frames, _) = effects(&mut alone, |f, cx| f.serve(server, 40, request(), false, cx));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_passes_on_is_served_by_any_server() {
+    fn requests_of_a_nodes_users_are_served_by_any_server() {
         let mut alone = Alone::with(|_| {});
         let node = Peer::Node(node_id(1));
         let told = |reply| Frame { request: 40, body: Body::HttpReply(reply) };
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_served_for_others_is_bounded_by_kind() {
+    fn forwarded_requests_are_bounded_for_nodes_and_servers() {
         for bytes in [2, 4 << 20] {
             let mut alone = Alone::with(|_| {});
             let mut body = request();

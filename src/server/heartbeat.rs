@@ -58,6 +58,7 @@ impl Heartbeats {
         self.forget(node);
         self.deadlines.insert(node, at);
         self.queue.insert((at, node));
+        assert_eq!(self.queue.len(), self.deadlines.len(), "a node has one deadline");
     }
 
     pub fn forget(&mut self, node: NodeId) {

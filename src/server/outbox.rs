@@ -83,6 +83,7 @@ impl Outbox {
             out.append(&mut self.deferred);
             self.due = None;
         }
+        assert!(self.deferred.is_empty() || self.due.is_some(), "what is deferred goes at some time");
         out
     }
 
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deferred_goes_with_the_next_write_or_when_due() {
+    fn a_deferred_proposal_goes_with_a_write_or_when_due() {
         let now = Mono(1);
         let mut outbox = Outbox::default();
         let defer = |outbox: &mut Outbox, name: &str| {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_raft_did_not_take_comes_first_and_is_tried_again() {
+    fn a_proposal_that_raft_refused_is_tried_again_first() {
         let now = Mono(1);
         let mut outbox = Outbox::default();
         let (command, then) = deletes("a");

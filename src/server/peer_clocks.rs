@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_long_ago_is_forgotten() {
+    fn times_that_peers_told_long_ago_are_forgotten() {
         let mut clocks = PeerClocks::default();
         clocks.heard(2, Span::ZERO, NOW);
         assert_eq!(clocks.compare(1, &[1, 2, 3], None, NOW), ClockVerdict::Agrees);

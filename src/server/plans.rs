@@ -148,9 +148,8 @@ impl Plans {
 
     /// The entry that closes the node was applied: the state tells from now on.
     pub fn closed(&mut self, node: NodeId) {
-        if let Some(entries) = self.closing.get_mut(&node) {
-            *entries -= 1;
-        }
+        let entries = self.closing.get_mut(&node).expect("an entry that was applied closed the node");
+        *entries -= 1;
         self.closing.retain(|_, entries| *entries > 0);
     }
 

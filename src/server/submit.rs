@@ -123,6 +123,7 @@ pub fn split(plan: &mut Plan) -> bool {
 
 /// The parts that fit; and of the others the stops that must not be parted from them.
 pub fn fitting(parts: Vec<NodePlan>, verified: Vec<Option<Taken>>) -> Fitting {
+    assert_eq!(parts.len(), verified.len(), "each part of a plan was verified");
     let fit = parts.iter().zip(&verified).filter(|(_, taken)| taken.is_some());
     let replaced = replaced(fit.map(|(part, _)| part));
     let fitting = parts.into_iter().zip(verified).filter_map(|(part, taken)| {

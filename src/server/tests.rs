@@ -1,16 +1,18 @@
 //! What becomes of those who wait, and of a leader's parts, when a server is deposed. Deposed is a leader whose term is not that
 //! of its raft group any more.
 
+use super::broker::DELIVERY_LIMIT;
 use super::joining::tests::Meeting;
 use super::pending::AfterPlan;
 use super::testing::{Alone, asks, registration};
 use super::*;
-use model::eval::EvalStatus;
-use model::id::EvalId;
+use model::eval::{EvalStatus, Evaluation};
+use model::id::{EvalId, EvalToken};
+use model::job::JobType;
 use model::member::{Generation, ServerList};
 use model::plan::{AllocStop, NodePlan};
 use model::time::Span;
-use state::samples::{info, namespace, node_id, spec};
+use state::samples::{eval, info, namespace, node_id, spec};
 use std::collections::BTreeSet;
 use wire::frame::{self, Body, Frame};
 use wire::rpc::{NodeRequest, Peer};
@@ -75,7 +77,7 @@ fn a_deposed_leader_answers_nobody_with_anothers_result() {
 }
 
 #[test]
-fn what_was_committed_is_answered_as_done_by_a_deposed_leader() {
+fn a_deposed_leader_answers_what_was_committed_as_done() {
     let mut alone = Alone::with(|_| {});
     let command = namespace("ours", "");
     let then = OnApply::Reply { token: TOKEN };
@@ -276,4 +278,42 @@ fn a_leader_with_too_much_held_up_steps_down() {
     assert!(server.outbox.is_empty() && server.next_deadline().is_some());
     meeting.run(Span::seconds(10));
     assert!(meeting.servers.iter().any(|server| server.leader.is_some()), "somebody leads again");
+}
+
+#[test]
+fn a_failing_evaluation_that_is_canceled_frees_its_slot_once() {
+    let mut alone = Alone::with(|_| {});
+    let (leader, mut cx) = alone.split();
+    let evals = &mut leader.evals;
+    let (failing, next, newest) = (eval(1, "a"), eval(2, "a"), eval(3, "a"));
+    evals.apply_change(&failing, &cx);
+    let mut now = cx.now;
+    for n in 0..DELIVERY_LIMIT {
+        now = now.after(Span::minutes(1));
+        let token = EvalToken::from_random(u128::from(n));
+        evals.broker_mut().expire(now);
+        assert!(evals.broker_mut().dequeue(&JobType::ALL, token, now).is_some());
+        assert_eq!(evals.broker_mut().nack(failing.id, token, now), Ok(()));
+    }
+    evals.end_needless(&mut cx);
+    evals.apply_change(&Evaluation { status: EvalStatus::Canceled, ..failing.clone() }, &cx);
+    evals.apply_change(&next, &cx);
+    evals.apply_change(&newest, &cx);
+    evals.failure_applied(&failing);
+    let token = EvalToken::from_random(7);
+    let mut take = || evals.broker_mut().dequeue(&JobType::ALL, token, now).map(|eval| eval.id);
+    assert_eq!(take(), Some(next.id));
+    assert_eq!(take(), None, "the job's slot is taken");
+}
+
+#[test]
+fn the_status_tells_where_the_log_ends() {
+    let mut alone = Alone::with(|_| {});
+    alone.turn(vec![]);
+    let before = alone.server.status();
+    assert_eq!(before.log.last_index, before.applied_index);
+    alone.append_as_next_leader(&namespace("other", ""));
+    let log = alone.server.status().log;
+    assert_eq!(log.last_index, before.log.last_index + 1, "it is in the log");
+    assert_eq!(log.commit_index, before.log.commit_index, "and not committed yet");
 }

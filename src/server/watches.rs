@@ -71,6 +71,7 @@ impl Watches {
         let watch = Watch { asker, since, servers, until: now.after(WATCH_HOLD) };
         self.timers.insert((watch.until, node));
         self.open.insert(node, watch);
+        assert_eq!(self.timers.len(), self.open.len(), "an open watch has one deadline");
         if self.last_change(node) > since || servers < self.current.servers {
             self.due.insert(node);
         }

@@ -200,6 +200,7 @@ impl Store {
         let meta = database::read_meta(&database)?;
         let applied = meta.applied;
         let recovered = recover(meta, replay)?;
+        assert!(recovered.applied <= recovered.last_index(), "what is applied is in the log");
         let fleet = database::rebuild_fleet(&database)?;
         slots[usize::from(1 - slot)].clear()?;
         let (database, in_use) = (Arc::new(database), Arc::new(()));
@@ -233,6 +234,7 @@ impl Store {
         assert!(batch.install.is_none() && batch.slot.is_none(), "a snapshot is not appended");
         self.clear_retired()?;
         let last_index = self.checked_last_index(batch)?;
+        assert!(last_index >= self.applied.index, "nothing that is applied leaves the log by a replacement");
         self.log.append(&record::encode(batch)).map_err(Fault::of_log)?;
         self.last_index = last_index;
         for (kept, new) in [
@@ -255,6 +257,7 @@ impl Store {
         if self.segment_head.compact_to.map_or(0, |(index, _)| index) < self.last_before {
             return Ok(());
         }
+        assert!(self.last_before <= self.applied.index, "an entry leaves the log once it is applied");
         self.database.begin_write()?.commit()?;
         self.unsaved_rows = 0;
         self.log
@@ -304,6 +307,7 @@ impl Store {
         let Applying { outcomes, applied, fleet, rows_changed } =
             apply::apply(transaction.open_table(STATE)?, self.applied, entries, self.options.feature_level)?;
         assert!(applied.index > self.applied.index, "the applied index only grows");
+        assert_eq!(outcomes.len(), entries.len(), "each entry has its outcome");
         assert!(applied.index <= self.last_index, "what is applied is in the log");
         self.unsaved_rows += rows_changed;
         if self.unsaved_rows <= self.options.unsaved_rows.max(LARGE_BATCHES_PER_SAVE * rows_changed) {

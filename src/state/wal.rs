@@ -207,6 +207,7 @@ impl Wal {
     /// written, too, so that a frame finds its blocks.
     fn allocate(&mut self, segment: usize, length: u64) -> io::Result<()> {
         let (file, known) = (&self.files[segment], &mut self.lengths[segment]);
+        assert!(known.is_multiple_of(GROWTH_BYTES), "a file grows by whole steps: another length is a cut");
         while *known < length {
             let growth = (*known).clamp(GROWTH_BYTES, MOST_GROWTH_BYTES);
             file.set_len(*known + growth)?;
@@ -249,6 +250,7 @@ impl WalPosition {
 
     /// Where the frame before this position begins, and its bytes. A head is there as often as it was written.
     fn last_frame(&self, payload: &[u8]) -> (u64, Vec<u8>) {
+        assert!(self.frame > 0, "before a segment's head there is no frame");
         let last = WalPosition { frame: self.frame - 1, ..*self };
         let bytes = match last.frame {
             0 => last.head(payload).repeat(HEAD_COPIES as usize),

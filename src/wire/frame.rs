@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_passes_on_is_told_from_its_own() {
+    fn a_nodes_forwarded_requests_have_a_traffic_class() {
         let class = |body| traffic_class_of_node(&encode(&Frame { request: 1, body }));
         assert_eq!(class(Body::HttpRequest(forwarded())), TrafficClass::Forwarded);
         assert_eq!(class(Body::HttpReply(NodeHttpReply::NotDone)), TrafficClass::Forwarded);

@@ -83,7 +83,7 @@ fn an_action_runs_beside_its_task_and_ends_with_its_code() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_a_sentence() {
+fn invalid_actions_are_refused_with_a_sentence() {
     let node = Node::dev();
     let id = running(&node);
     node.run("other", "exec sleep 1000");

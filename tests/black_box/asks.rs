@@ -55,7 +55,7 @@ fn tasks_are_restarted_and_signalled_where_they_run() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_with_its_status() {
+fn invalid_requests_to_a_node_are_refused() {
     let node = Node::dev();
     let id = running(&node, LISTENER);
     for (what, body, status, sentence) in [
@@ -146,7 +146,7 @@ fn a_restart_that_was_promised_outlives_the_agent() {
 }
 
 #[test]
-fn what_tasks_and_the_machine_use_is_told() {
+fn usage_of_tasks_and_of_the_machine_is_told() {
     let node = Node::dev();
     let id = running(&node, "echo pid $$; while :; do :; done");
     let stats = node.get(&format!("/v1/client/allocation/{id}/stats")).json();
@@ -281,7 +281,7 @@ fn a_job_is_looked_at_again_when_asked() {
 }
 
 #[test]
-fn what_failed_is_placed_again_at_once_when_asked() {
+fn failed_allocations_are_rescheduled_when_forced() {
     let node = Node::dev();
     let repaired = node.data_dir().with_file_name("repaired");
     let mut job = shell_job("web", &format!("[ -e {} ] || exit 3; sleep 1000", path(&repaired)));

@@ -14,7 +14,7 @@ fn status_of(node: &Node, what: &str) -> u16 {
 }
 
 #[test]
-fn what_has_ended_is_collected_when_somebody_asks() {
+fn system_gc_collects_what_has_ended() {
     let node = Node::dev();
     node.drover(&["job", "run", &job(&node, "batch", "done", "true")]).exits(0);
     node.drover(&["job", "run", &job(&node, "service", "stopped", "exec sleep 1000")]).exits(0);
@@ -46,7 +46,7 @@ fn what_has_ended_is_collected_when_somebody_asks() {
 }
 
 #[test]
-fn what_is_old_is_collected_by_itself() {
+fn an_old_job_is_collected_by_itself() {
     let mut node = Node::new();
     node.configure("server {\n  job_gc_interval = \"1s\"\n  job_gc_threshold = \"1s\"\n}\n");
     node.start();

@@ -69,7 +69,7 @@ fn the_servers_address_is_shown_as_it_is_configured() {
 }
 
 #[test]
-fn what_is_configured_is_what_the_agent_is() {
+fn the_agent_is_as_it_is_configured() {
     let node = configured(KEYS);
     let shown = wait::until("the node is described", || {
         node.get("/v1/nodes").json().get(0).is_some().then(|| node_shown(&node))

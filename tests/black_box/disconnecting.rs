@@ -60,7 +60,7 @@ fn statuses(node: &Node, alloc: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_sits_a_silence_out_is_unknown_meanwhile_and_runs_on() {
+fn a_disconnected_allocation_is_unknown_and_runs_on() {
     let node = impatient();
     let hour = 3_600_000_000_000_u64;
     node.register(&patient_job("stays", json!({"LostAfter": hour, "Replace": false})));
@@ -82,7 +82,7 @@ fn what_sits_a_silence_out_is_unknown_meanwhile_and_runs_on() {
 }
 
 #[test]
-fn what_does_not_sit_it_out_is_lost_and_placed_again() {
+fn an_allocation_without_disconnect_is_lost_and_replaced() {
     let node = impatient();
     node.run("goes", "echo pid $$; exec sleep 1000");
     let alloc = node.await_alloc("goes", "running");

@@ -114,7 +114,7 @@ fn a_token_is_worth_one_job_and_children_outlive_their_parent() {
 }
 
 #[test]
-fn who_waits_for_the_end_is_told_how_it_went() {
+fn dispatch_with_wait_tells_how_the_child_ended() {
     let node = Node::dev();
     let mut job = shell_job("once", "test $NOMAD_META_CODE = wait && sleep 1000; exit $NOMAD_META_CODE");
     job["Type"] = json!("batch");
@@ -163,7 +163,7 @@ fn simultaneous_dispatches_with_one_token_all_name_the_same_job() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_a_sentence() {
+fn invalid_dispatches_are_refused_with_a_sentence() {
     let node = Node::dev();
     node.drover(&["job", "run", &file(&node, "form", RULES, TELL)]).exits(0);
     node.drover(&["job", "run", &file(&node, "mute", "payload = \"forbidden\"", "true")]).exits(0);

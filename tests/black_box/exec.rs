@@ -36,7 +36,7 @@ fn a_command_runs_beside_the_task_with_its_world_and_its_code() {
 }
 
 #[test]
-fn what_is_typed_arrives_and_its_end_too() {
+fn exec_passes_input_and_its_end_on() {
     let node = Node::dev();
     let id = running(&node);
     let mut cat = node.drover_command(&["alloc", "exec", &id, "sh", "-c", "cat; echo end"]);

@@ -72,7 +72,7 @@ fn a_namespace_refuses_what_it_does_not_allow() {
 }
 
 #[test]
-fn what_was_stopped_starts_again_with_its_text_and_variables() {
+fn a_stopped_job_starts_with_its_source_and_variables() {
     let node = Node::dev();
     let source = "variable \"n\" {\n type = number\n}\njob \"v\" {\n type = \"batch\"\n group \"g\" {\n count = var.n\n \
                   task \"t\" {\n driver = \"raw_exec\"\n config {\n command = \"/bin/sleep\"\n args = [\"1000\"]\n}\n}\n}\n}\n";
@@ -114,7 +114,7 @@ fn namespaces_and_texts_outlive_a_restart() {
 }
 
 #[test]
-fn what_a_job_was_made_from_is_kept_as_long_as_its_version() {
+fn a_submission_is_kept_as_long_as_its_version() {
     let mut node = Node::new();
     node.configure("server {\n job_tracked_versions = 2\n job_max_source_size = \"300B\"\n}\n");
     node.start();

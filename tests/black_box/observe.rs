@@ -163,7 +163,7 @@ const THERE: &[&str] = &[
 ];
 
 #[test]
-fn what_dashboards_read_is_there_once_a_job_ran() {
+fn metrics_of_dashboards_are_there_once_a_job_ran() {
     let node = Node::dev();
     node.run("web", "sleep 1000");
     node.await_alloc("web", "running");

@@ -112,7 +112,7 @@ fn no_path_that_a_caller_writes_leads_out() {
 }
 
 #[test]
-fn what_a_task_plants_in_its_directory_shows_nothing_else() {
+fn links_that_a_task_plants_lead_nowhere_else() {
     let place = Place::new();
     let links = [
         ("alloc/passwd", "/etc/passwd"),

@@ -121,7 +121,7 @@ fn another_version_takes_over_the_port_of_the_one_before() {
 }
 
 #[test]
-fn what_a_node_has_not_is_told_and_nothing_is_placed() {
+fn networks_that_a_node_lacks_are_told() {
     let node = Node::dev();
     let with = |id: &str, change: &dyn Fn(&mut Value)| {
         let mut job = shell_job(id, "exec sleep 600");

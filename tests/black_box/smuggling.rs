@@ -171,7 +171,7 @@ fn chunks_that_hide_another_request_are_refused() {
 }
 
 #[test]
-fn what_can_be_read_in_one_way_is_answered_once() {
+fn an_unambiguous_request_is_answered_once() {
     let node = Node::dev();
     for (case, bytes) in ANSWERED_ONCE {
         let told = answers(&node, bytes);

@@ -245,7 +245,7 @@ fn acknowledged_dispatches_and_counts_survive_kills() {
 }
 
 #[test]
-fn what_was_stopped_stays_stopped() {
+fn a_job_that_was_stopped_stays_stopped() {
     let mut node = Node::durable();
     node.run("gone", COUNTER);
     let pid = node.await_pid("gone");

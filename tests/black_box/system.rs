@@ -77,7 +77,7 @@ fn a_sysbatch_job_runs_once_and_is_dead() {
 }
 
 #[test]
-fn what_such_jobs_cannot_have_is_told() {
+fn system_jobs_are_refused_what_they_cannot_have() {
     let node = Node::dev();
     let job = file(&node, "system", "watch", "exec sleep 1000");
     let text = std::fs::read_to_string(&job).expect("a file");

@@ -53,7 +53,7 @@ fn a_batch_task_is_killed_when_max_run_duration_is_over() {
 }
 
 #[test]
-fn what_has_failed_is_placed_again_as_often_as_its_policy_says() {
+fn failed_allocations_are_rescheduled_as_their_policy_says() {
     let node = Node::dev();
     let mut job = shell_job("again", "exit 7");
     job["Type"] = "batch".into();

@@ -12,7 +12,7 @@ fn job(id: &str, memory: u32, more: &str, script: &str) -> String {
 }
 
 #[test]
-fn what_finds_no_place_is_told_with_what_would_help() {
+fn why_tells_what_would_help_an_unplaced_job() {
     let node = Node::dev();
     let nodes = node.get("/v1/nodes?resources=true").json();
     let room = nodes[0]["NodeResources"]["Memory"]["MemoryMB"].as_u64().expect("a node has memory");
@@ -55,7 +55,7 @@ fn what_finds_no_place_is_told_with_what_would_help() {
 }
 
 #[test]
-fn what_became_of_an_allocation_is_told_in_one_screen() {
+fn why_tells_on_one_screen_what_became_of_an_alloc() {
     let node = Node::dev();
     let file = node.write("fails.hcl", &job("fails", 10, "type = \"batch\"", "exit 3"));
     node.drover(&["job", "run", "-detach", path(&file)]).exits(0);

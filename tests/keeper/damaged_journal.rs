@@ -74,7 +74,7 @@ fn a_task_without_journal_entry_ends_and_never_runs_twice() {
 }
 
 #[test]
-fn what_the_journal_knows_and_what_is_anothers_is_left_alone() {
+fn runs_in_the_journal_and_of_other_keepers_live_on() {
     let (mut node, other) = (Node::new(), Node::new());
     let known = node.connect().start(run(1), node.sh("exec sleep 1000"));
     let anothers = other.connect().start(run(2), other.sh("exec sleep 1000"));

@@ -44,7 +44,7 @@ fn a_run_is_started_once_and_its_end_is_kept_until_forgotten() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn a_run_that_cannot_be_started_says_why() {
     let node = Node::new();
     let mut agent = node.connect();
     fs::write(node.dir.join("text"), "no program").expect("a file");
@@ -116,7 +116,7 @@ fn everything_a_task_started_ends_with_it() {
 }
 
 #[test]
-fn who_ignores_the_signal_is_killed_in_time() {
+fn a_task_that_ignores_its_signal_is_killed_in_time() {
     let node = Node::new();
     let mut agent = node.connect();
     let script = "trap 'echo heard >> heard' TERM; echo ready > ready; while :; do sleep 0.05; done";

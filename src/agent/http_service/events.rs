@@ -37,12 +37,12 @@ struct Inner {
     wakers: BTreeMap<u64, Sender<()>>,
     next_reader: u64,
     /// The line that was made last: most readers follow the same, at the same pace.
-    last: Option<Shown>,
+    last: Option<EncodedLine>,
 }
 
 /// What the readers of a subscription get of an entry.
 #[derive(Debug)]
-struct Shown {
+struct EncodedLine {
     place: u64,
     subscription: Subscription,
     line: Option<Bytes>,
@@ -102,7 +102,8 @@ impl EventStreams {
             return last.line.clone();
         }
         let line = subscription.line(events).map(Bytes::from);
-        self.inner().last = Some(Shown { place, subscription: subscription.clone(), line: line.clone() });
+        self.inner().last =
+            Some(EncodedLine { place, subscription: subscription.clone(), line: line.clone() });
         line
     }
 

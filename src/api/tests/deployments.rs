@@ -64,6 +64,28 @@ fn deployments_are_shown_wherever_they_are_looked_for() {
 }
 
 #[test]
+fn deployments_are_found_by_prefixes_of_any_length() {
+    let world = rolling();
+    let whole = id().to_string();
+    let found = |prefix: &str| {
+        let list = world.json(&format!("/v1/deployments?prefix={prefix}"));
+        list.as_array().expect("a list").len()
+    };
+    for length in 1..=whole.len() {
+        assert_eq!(found(&whole[..length]), 1, "{length} characters");
+    }
+    let other = if whole.starts_with('5') { "6" } else { "5" };
+    assert_eq!(found(other), 0, "one digit");
+    for digit in 1..4 {
+        let last = if &whole[digit..=digit] == "5" { "6" } else { "5" };
+        assert_eq!(found(&format!("{}{last}", &whole[..digit])), 0, "{} digits", digit + 1);
+    }
+    for wrong in ["5x", &format!("{whole}0")] {
+        assert_eq!(world.get(&format!("/v1/deployments?prefix={wrong}")).status, 400, "{wrong}");
+    }
+}
+
+#[test]
 fn a_deployment_is_waited_for() {
     let world = rolling();
     let index = world.region.view().deployment(id()).unwrap().unwrap().modify_index;
@@ -125,7 +147,7 @@ fn deployment_requests_become_deployment_steps() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_sentence() {
+fn invalid_deployment_steps_are_refused() {
     let world = World::new();
     let named = |more: &str| format!(r#"{{"DeploymentID":"{}"{more}}}"#, id());
     let both = format!(r#","HealthyAllocationIDs":["{0}"],"UnhealthyAllocationIDs":["{0}"]"#, alloc_id(1));

@@ -1,8 +1,11 @@
 //! Evaluations that somebody asks for, their count, and the states of jobs in one answer.
 
 use super::*;
+use crate::routes::job::dispatch::MAX_CHILDREN_SHOWN;
 use model::alloc::{Leave, Transition};
+use model::dispatch::{Parameterized, PayloadRule};
 use model::id::JobKey;
+use model::job::{JobSpec, JobType};
 use state::samples::alloc_id;
 use wire::request::WriteReply;
 
@@ -142,6 +145,38 @@ fn states_of_jobs_come_in_the_order_of_their_changes() {
     ] {
         assert_eq!(world.respond(Method::Post, target, body).status, 400, "{target} {body}");
     }
+}
+
+/// A job to be dispatched, and as many children, of which the first is dead and the others are pending.
+fn world_with_children(count: usize) -> World {
+    let mut world = World::new();
+    let rules =
+        Parameterized { payload: PayloadRule::Optional, meta_required: vec![], meta_optional: vec![] };
+    let form = JobSpec { job_type: JobType::Batch, parameterized: Some(rules), ..spec("form", 1) };
+    world.region.run(&register(form, None)).reply.unwrap();
+    for n in 0..count {
+        let id = format!("form/dispatch-{n:05}");
+        let child = JobSpec { job_type: JobType::Batch, parent: "form".into(), ..spec(&id, 1) };
+        let mut waiting = eval(n as u128 + 1, &id);
+        waiting.status = if n == 0 { EvalStatus::Complete } else { EvalStatus::Pending };
+        world.region.run(&register(child, Some(waiting))).reply.unwrap();
+    }
+    world
+}
+
+#[test]
+fn states_of_children_are_shown_for_a_thousand_at_most() {
+    let shown = |count: usize| {
+        let list = world_with_children(count).json("/v1/jobs/statuses");
+        assert_eq!(list.as_array().expect("a list").len(), 1, "children are not listed beside it");
+        let states = list[0]["ChildStatuses"].as_array().expect("a parent").clone();
+        let pending = states.iter().filter(|state| *state == "pending").count();
+        (states.len(), pending, states.first().cloned())
+    };
+    assert_eq!(shown(0), (0, 0, None));
+    assert_eq!(shown(MAX_CHILDREN_SHOWN), (MAX_CHILDREN_SHOWN, 999, Some("dead".into())));
+    // more than are read: the living ones first
+    assert_eq!(shown(MAX_CHILDREN_SHOWN + 1), (MAX_CHILDREN_SHOWN, 1_000, Some("pending".into())));
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn node_requests_become_node_updates() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_sentence() {
+fn invalid_node_updates_are_refused_with_a_sentence() {
     let world = World::running();
     for (part, body, status, sentence) in [
         ("eligibility", "", 400, "Request body is empty"),

@@ -4,6 +4,7 @@ use super::*;
 use model::garbage::{Cutoffs, Garbage};
 use state::samples::alloc_id;
 use wire::command::CollectGarbageCommand;
+use wire::status::LogStatus;
 
 /// Paths of the present objects, with a member of the answer to look for.
 #[test]
@@ -197,6 +198,28 @@ fn search_is_cut_off_at_twenty() {
         [("X-Nomad-Index", "21"), ("X-Nomad-KnownLeader", "true"), ("X-Nomad-LastContact", "0")]
     {
         assert_eq!(response.header(name), Some(value), "clients read a search like any other read: {name}");
+    }
+}
+
+#[test]
+fn each_raft_index_of_an_agent_is_told_under_its_name() {
+    let mut world = World::running();
+    let log =
+        LogStatus { last_index: 45, last_term: 6, commit_index: 43, compacted_index: 30, compacted_term: 4 };
+    world.status = ServerStatus { log, applied_index: 41, term: 7, ..world.status };
+    let raft = &world.json("/v1/agent/self")["stats"]["raft"];
+    for (name, value) in [
+        ("last_log_index", "45"),
+        ("last_log_term", "6"),
+        ("commit_index", "43"),
+        ("applied_index", "41"),
+        ("fsm_pending", "2"),
+        ("last_snapshot_index", "30"),
+        ("last_snapshot_term", "4"),
+        ("term", "7"),
+        ("state", "Leader"),
+    ] {
+        assert_eq!(raft[name], value, "{name}");
     }
 }
 

@@ -40,7 +40,7 @@ fn revert_is_answered_like_a_registration() {
 }
 
 #[test]
-fn what_names_no_job_or_no_version_is_told_so() {
+fn a_revert_without_a_job_or_version_is_refused() {
     let world = World::running();
     for (body, status, why) in [
         ("", 400, "Request body is empty"),

@@ -72,7 +72,7 @@ fn an_agent_without_a_server_answers_what_is_its_own() {
 }
 
 #[test]
-fn what_servers_answer_is_forwarded_to_one() {
+fn requests_for_servers_are_forwarded_to_one() {
     for target in [
         "/v1/jobs",
         "/v1/jobs?stale",

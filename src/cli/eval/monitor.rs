@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_gave_way_to_a_newer_evaluation_is_no_failure() {
+    fn a_superseded_evaluation_is_no_failure() {
         for (status, unplaced, code) in [
             ("complete", false, 0),
             ("canceled", false, 0),

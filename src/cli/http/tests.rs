@@ -102,7 +102,7 @@ fn broken_answers_are_errors() {
 }
 
 #[test]
-fn what_would_become_two_requests_is_not_sent() {
+fn a_request_that_would_become_two_is_not_sent() {
     let client = HttpClient::new(&CliSettings::default());
     let sent = |url: &str, name: &str, value: &str| {
         let headers = [(name.to_string(), value.to_string())];

@@ -278,7 +278,7 @@ mod tests {
     use crate::shapes::LegacyResources;
 
     #[test]
-    fn what_a_node_offers_has_a_line_each() {
+    fn each_host_volume_has_a_line() {
         let volume =
             |path: &str, read_only| serde_json::json!({ "Name": "x", "Path": path, "ReadOnly": read_only });
         let all = [("data", volume("/data", false)), ("keys", volume("/etc/keys", true))];

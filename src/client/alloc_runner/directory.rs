@@ -15,7 +15,7 @@ const DIR_TIMEOUT: Span = Span::minutes(5);
 const DIR_RETRY: Span = Span::minutes(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dir {
+pub enum AllocDirState {
     Absent,
     /// Built before the agent's restart: part of it lies in memory and may be gone with a reboot.
     Stale,
@@ -30,13 +30,13 @@ impl AllocRunner {
     pub fn dir_built(&mut self, ctx: &TurnContext<'_>, result: Result<(), String>) {
         match result {
             Ok(()) => {
-                self.dir = Dir::Built;
+                self.dir = AllocDirState::Built;
                 self.record.dir_built = true;
                 self.record_dirty = self.record_dirty.max(Dirty::Lazy);
             }
             Err(why) => {
                 // Running tasks continue; the directory is built again before the next start.
-                self.dir = Dir::Building { again: ctx.now.mono.after(DIR_RETRY) };
+                self.dir = AllocDirState::Building { again: ctx.now.mono.after(DIR_RETRY) };
                 let why = format!("failed to setup alloc: pre-run hook \"alloc_dir\" failed: {why}");
                 self.fail_setup(ctx.now.stamp(), &why);
             }
@@ -63,10 +63,10 @@ impl AllocRunner {
             return;
         }
         let due = match self.dir {
-            Dir::Absent => !previous_lives,
-            Dir::Stale => true,
-            Dir::Building { again } => again <= ctx.now.mono,
-            Dir::Built => false,
+            AllocDirState::Absent => !previous_lives,
+            AllocDirState::Stale => true,
+            AllocDirState::Building { again } => again <= ctx.now.mono,
+            AllocDirState::Built => false,
         };
         if !due {
             return;
@@ -84,17 +84,17 @@ impl AllocRunner {
         let dir = |t: &Task| DirTask { name: t.name.clone(), user: t.user.clone(), file: file(t) };
         let tasks = group.tasks.iter().map(dir).collect();
         ctx.effects.push(Effect::BuildDir(DirSpec { alloc: self.id(), tasks }));
-        if self.dir == Dir::Absent {
+        if self.dir == AllocDirState::Absent {
             // what starts as soon as the directory is there
             let stage = self.stage.advance(&self.views());
-            self.tasks.iter_mut().filter(|t| stage.opens(t.role)).for_each(|task| task.plan_run(ctx));
+            self.tasks.iter_mut().filter(|t| stage.may_start(t.role)).for_each(|task| task.plan_run(ctx));
         }
-        self.dir = Dir::Building { again: ctx.now.mono.after(DIR_TIMEOUT) };
+        self.dir = AllocDirState::Building { again: ctx.now.mono.after(DIR_TIMEOUT) };
     }
 
     pub(super) fn remove_dir_if_wanted(&mut self, ctx: &mut TurnContext<'_>) {
         let now = ctx.now.mono;
-        let building = matches!(self.dir, Dir::Building { again } if again > now);
+        let building = matches!(self.dir, AllocDirState::Building { again } if again > now);
         if self.record.retention == Retention::Kept || !self.has_ended() || building {
             return;
         }

@@ -1,6 +1,6 @@
 //! Client status updates of one allocation: what the servers have acknowledged, and what they are still to hear.
 
-use super::{Acknowledged, AllocRunner};
+use super::{AcknowledgedReport, AllocRunner};
 use crate::disk_full;
 use crate::task_runner::Dirty;
 use model::alloc::ClientStatus;
@@ -42,8 +42,9 @@ impl AllocRunner {
     }
 
     pub fn report(&mut self, disk_has_space: bool) -> AllocUpdate {
+        assert!(disk_has_space || !self.has_unstored_end(), "an end is stored before it is reported");
         let waits = !disk_has_space && self.status.0 == ClientStatus::Pending;
-        self.reporting = Some(Acknowledged {
+        self.reporting = Some(AcknowledgedReport {
             revision: self.revision(),
             status: self.status.0,
             health: self.health_result(),

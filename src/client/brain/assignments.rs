@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: how the servers are asked.
 
-use super::{Client, MAX_LIVE_ALLOCS, Rejected};
+use super::{Client, MAX_LIVE_ALLOCS, RejectedAlloc};
 use crate::alloc_runner::AllocRunner;
 use crate::servers::ServerUpdate;
 use model::id::AllocId;
@@ -49,7 +49,7 @@ impl Client {
         tracing::warn!(target: "client", "the servers' state was restored, or is another region's: it is followed as it is");
         self.allocs.values_mut().for_each(AllocRunner::begin_generation);
         for rejected in self.rejected.values_mut() {
-            *rejected = Rejected { index: 0, acknowledged: false, reporting: false };
+            *rejected = RejectedAlloc { index: 0, acknowledged: false, reporting: false };
         }
     }
 
@@ -93,7 +93,7 @@ impl Client {
                 self.allocs.insert(id, AllocRunner::new(assignment, now));
             } else {
                 let index = assignment.alloc_modify_index;
-                self.rejected.insert(id, Rejected { index, acknowledged: false, reporting: false });
+                self.rejected.insert(id, RejectedAlloc { index, acknowledged: false, reporting: false });
             }
         }
     }

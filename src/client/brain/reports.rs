@@ -15,7 +15,7 @@ use wire::rpc::MAX_UPDATES;
 const REPORT_PERIOD: Span = Span::seconds(1);
 
 #[derive(Debug)]
-pub struct Rejected {
+pub struct RejectedAlloc {
     pub index: u64,
     pub acknowledged: bool,
     pub reporting: bool,

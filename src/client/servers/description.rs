@@ -21,13 +21,13 @@ impl Servers {
     }
 
     pub(super) fn take_newer_description(&mut self, now: Mono) {
-        if self.slots[RequestKind::Presence as usize].in_flight.is_some() {
+        if self.requests[RequestKind::Presence as usize].in_flight.is_some() {
             return;
         }
         if let Some((_, info)) = self.newer.take_if(|(at, _)| *at <= now) {
             self.info = Some(info);
             self.outdated = true;
-            self.slots[RequestKind::Presence as usize].due = now;
+            self.requests[RequestKind::Presence as usize].due = now;
         }
     }
 
@@ -39,7 +39,7 @@ impl Servers {
         } else if info != self.registered_info {
             tracing::info!(target: "client", "the servers have an earlier description of this node: it registers again");
             self.outdated = true;
-            self.slots[RequestKind::Presence as usize].due = now;
+            self.requests[RequestKind::Presence as usize].due = now;
         }
     }
 }

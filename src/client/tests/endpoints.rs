@@ -128,7 +128,7 @@ fn a_restart_of_all_tasks_goes_through_the_lifecycle_again() {
 
 /// What runs beside poststop tasks would start after them.
 #[test]
-fn what_runs_its_poststop_tasks_is_not_restarted() {
+fn an_allocation_in_its_poststop_tasks_is_not_restarted() {
     let work = Task { restart: restart(0, RestartMode::Fail), ..task("work") };
     let mut batch = assignment(1, &[work, hooked("clean", Hook::Poststop, false)]);
     batch.job_type = JobType::Batch;

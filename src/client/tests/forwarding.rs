@@ -63,7 +63,7 @@ fn a_nodes_users_are_answered_once_by_the_server_asked() {
 }
 
 #[test]
-fn what_was_not_done_or_refused_is_told_so() {
+fn forwarded_requests_not_done_or_refused_are_told_so() {
     let mut w = node();
     let busy = Refusal::new(RefusalKind::Busy, "no");
     for (token, said, told) in [
@@ -103,7 +103,7 @@ fn a_nodes_user_waits_no_longer_than_it_said() {
 }
 
 #[test]
-fn what_was_under_way_on_a_lost_connection_is_unknown() {
+fn a_forwarded_request_on_a_lost_connection_is_unknown() {
     let mut w = node();
     ask(&mut w, 1);
     w.inbox.push_back(Input::LinkDown { server: 2 });
@@ -142,7 +142,7 @@ fn a_node_that_turns_away_leaves_nobody_waiting() {
 }
 
 #[test]
-fn what_waits_at_a_node_for_servers_is_bounded() {
+fn forwarded_requests_of_a_node_are_bounded() {
     let refused = |w: &mut World| match w.told_users.pop() {
         Some((_, Err(ForwardFailure::Refused(refusal)))) => refusal.kind,
         other => panic!("{other:?}"),

@@ -91,7 +91,7 @@ fn a_restored_state_is_taken_as_it_is() {
 }
 
 #[test]
-fn what_was_restored_is_reported_again() {
+fn after_a_restore_allocations_are_reported_again() {
     let mut w = running();
     restored(&mut w);
     w.assigned.get_mut(&alloc_id(1)).expect("it is assigned").desired = DesiredStatus::Run;

@@ -29,7 +29,7 @@ fn status(w: &World) -> (&str, &str) {
 const OVER: (&str, &str) = ("complete", "allocation exceeded max_run_duration");
 
 #[test]
-fn what_takes_too_long_is_ended_and_complete() {
+fn an_allocation_beyond_its_run_limit_is_complete() {
     let mut w = World::new(&[limited(s(60), &[task("work"), poststop("after")])]);
     w.pass(s(55));
     assert_eq!((w.living(), w.status(1)), (vec!["work#1".to_string()], "running"));
@@ -44,7 +44,7 @@ fn what_takes_too_long_is_ended_and_complete() {
 }
 
 #[test]
-fn what_ends_in_time_is_complete_as_ever() {
+fn an_allocation_within_its_run_limit_is_complete() {
     let mut w = World::new(&[limited(s(60), &[task("work")])]);
     w.pass(s(20));
     w.exit("work", 0);

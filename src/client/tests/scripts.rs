@@ -95,7 +95,7 @@ fn poststop_tasks_run_though_the_agent_was_restarted_in_between() {
 /// A first run is durable before its directory is built, and that this was done is no promise: poststop tasks follow what may have run,
 /// also when a second power cut comes once its end is known.
 #[test]
-fn what_may_have_run_before_a_power_cut_has_run() {
+fn a_task_that_may_have_run_before_a_power_cut_has_run() {
     let tasks = [task("main"), hooked("stop", Hook::Poststop, false)];
     let record = AllocRecord {
         assignment: assignment(1, &tasks),

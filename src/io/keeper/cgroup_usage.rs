@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_does_not_count_is_left_out() {
+    fn usage_that_the_kernel_does_not_count_is_left_out() {
         assert_eq!(v1(None, None, None), CgroupUsage::default());
         // a group without the controllers cpu and memory
         let dir = group("bare", &[("cpu.stat", "usage_usec 70\nuser_usec 50\nsystem_usec 20\n")]);

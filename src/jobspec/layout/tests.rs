@@ -67,7 +67,7 @@ fn tokens_have_the_blanks_that_are_known() {
 }
 
 #[test]
-fn what_is_no_hcl_is_left_alone() {
+fn a_file_that_is_no_hcl_is_not_formatted() {
     for text in ["a = = 1\n", "{\"a\": 1}", "a {"] {
         assert!(canonical(Source { name: "t", text }).is_err(), "{text}");
     }

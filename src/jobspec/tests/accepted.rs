@@ -91,7 +91,7 @@ fn a_batch_job_with_update_is_kept_for_validation_to_refuse() {
 }
 
 #[test]
-fn what_servers_own_or_nomad_fills_in_is_no_reason_to_refuse() {
+fn members_that_servers_fill_in_are_accepted() {
     for (path, value) in [
         ("/Version", json!(7)),
         ("/Status", json!("running")),
@@ -132,7 +132,7 @@ fn what_servers_own_or_nomad_fills_in_is_no_reason_to_refuse() {
 }
 
 #[test]
-fn what_is_not_built_is_refused_by_name() {
+fn members_that_are_not_built_are_refused_by_name() {
     for (path, value, name) in [
         ("/Multiregion", json!({"Regions": [{"Name": "a"}]}), "multiregion"),
         (

@@ -52,7 +52,7 @@ fn periodic_takes_cron_only_and_no_parent() {
 }
 
 #[test]
-fn what_a_dispatch_brings_along_is_read_with_its_defaults() {
+fn parameterized_blocks_have_their_defaults() {
     let rules = |payload, required: &[&str], optional: &[&str]| Parameterized {
         payload,
         meta_required: required.iter().map(ToString::to_string).collect(),

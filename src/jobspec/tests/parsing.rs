@@ -89,7 +89,7 @@ fn every_member_is_present() {
 }
 
 #[test]
-fn what_is_unknown_at_run_time_stays_text() {
+fn interpolation_of_run_time_values_stays_text() {
     for (text, expected) in [
         (r#""${attr.kernel.name}""#, "${attr.kernel.name}"),
         (r#""${ attr.kernel.name }""#, "${ attr.kernel.name }"),
@@ -281,7 +281,7 @@ fn the_json_syntax_means_the_same() {
 }
 
 #[test]
-fn what_is_wrong_is_said_where_it_is() {
+fn job_file_errors_are_told_with_their_place() {
     for (text, expected) in [
         ("", "Missing job block"),
         ("job \"a\" {}\njob \"b\" {}\n", "t.nomad.hcl:2,1-4: Duplicate job block"),
@@ -344,7 +344,7 @@ fn what_is_wrong_is_said_where_it_is() {
 }
 
 #[test]
-fn what_is_not_built_is_named_where_it_is() {
+fn blocks_that_are_not_built_are_named_with_their_place() {
     let refused = |body: &str| {
         let parsed = read(&format!("job \"a\" {{\n{body}\n}}\n"));
         assert!(parsed.job.is_some(), "{}", render(&parsed.diagnostics));

@@ -42,7 +42,7 @@ fn a_child_is_its_parent_with_what_was_brought_along() {
 }
 
 #[test]
-fn what_a_child_shares_is_left_out_and_comes_back() {
+fn a_child_is_stored_without_what_its_parent_has() {
     let child = dispatched(&parent(), "a/dispatch-1-2".into(), request(), (9, 3));
     let thin = without_parent(&child, &parent()).expect("is its parent's");
     assert!(thin.groups.is_empty() && thin.parameterized.is_none());

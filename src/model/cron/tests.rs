@@ -114,7 +114,7 @@ fn times_are_those_of_the_zone_wherever_it_is() {
 
 /// However an expression is written, a look at a moment costs the same; one that names nothing looks at some ten thousand days.
 #[test]
-fn what_never_comes_is_known_soon() {
+fn a_schedule_that_never_comes_is_known_soon() {
     let longest = format!("0 0 {} 4,6,9,11 *", ["31"; 80].join(","));
     assert!(longest.len() <= MAX_BYTES && Cron::parse(&longest).is_ok_and(|cron| cron.days.len() == 1));
     let crons = vec![Cron::parse(&longest).expect("parses"); crate::periodic::MAX_EXPRESSIONS];
@@ -125,7 +125,7 @@ fn what_never_comes_is_known_soon() {
 }
 
 #[test]
-fn what_is_no_expression_is_told_why() {
+fn malformed_cron_expressions_are_told_why() {
     for (cron, why) in [
         ("", "it has 0 fields"),
         ("* * * *", "it has 4 fields"),

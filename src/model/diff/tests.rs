@@ -332,7 +332,7 @@ fn actions_are_compared_one_with_another() {
 }
 
 #[test]
-fn what_comes_and_goes_is_whole_and_in_order() {
+fn a_diff_shows_added_and_removed_blocks_whole() {
     let new = job(JobType::Service);
     let diff = JobDiff::between(None, &new);
     assert_eq!(
@@ -353,7 +353,7 @@ fn what_comes_and_goes_is_whole_and_in_order() {
 }
 
 #[test]
-fn what_a_difference_leads_to_is_told_with_it() {
+fn a_diff_is_annotated_with_what_it_leads_to() {
     let annotated = |change: Change| {
         let mut diff = changed(change);
         let does = GroupChanges { place: 2, ignore: 1, in_place: 3, ..GroupChanges::default() };

@@ -20,7 +20,7 @@ pub fn rules(payload: PayloadRule) -> Parameterized {
 }
 
 #[test]
-fn what_is_brought_along_is_what_the_rules_say() {
+fn a_dispatchs_payload_and_meta_follow_the_rules() {
     use PayloadRule::{Forbidden, Optional, Required};
     let who = [("who", "")];
     let full = vec![7; MAX_PAYLOAD_BYTES];

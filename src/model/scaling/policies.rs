@@ -49,7 +49,7 @@ mod tests {
     use crate::validate::tests::job;
 
     #[test]
-    fn what_a_region_and_a_type_allow_holds_without_a_policy_too() {
+    fn counts_are_limited_without_a_scaling_policy_too() {
         let spec = job(JobType::Service);
         assert_eq!(refuses_count(&spec, &spec.groups[0], 7, 7), None);
         let beyond = refuses_count(&spec, &spec.groups[0], 8, 7);

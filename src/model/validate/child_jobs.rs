@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_times_make_no_sense_is_told() {
+    fn invalid_periodic_blocks_are_told() {
         let good = every("*/5 * * * *");
         for (job_type, periodic, why) in [
             (JobType::Batch, good.clone(), None),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dispatched_has_rules_of_its_own() {
+    fn parameterized_blocks_have_rules_of_their_own() {
         use crate::dispatch::{DispatchPayload, Parameterized, PayloadRule};
         let rules = |required: &[&str], optional: &[&str]| Parameterized {
             payload: PayloadRule::Optional,

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_is_taken_and_what_has_no_effect_is_told() {
+    fn networks_and_resources_without_effect_are_warned_of() {
         let mut spec = asking();
         let none = validate(&spec, &Limits::default());
         assert_eq!((none.errors, none.warnings), (vec![], vec![]));

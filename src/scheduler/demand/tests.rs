@@ -92,7 +92,7 @@ fn a_fixed_port_is_on_the_first_address_that_has_it() {
 }
 
 #[test]
-fn what_a_node_keeps_back_is_not_given_away() {
+fn a_nodes_reserved_ports_are_not_assigned() {
     for (value, ip) in [(22, None), (443, Some("10.0.0.1")), (80, Some("10.0.0.1"))] {
         let mut world = Harness::of_nodes([offering(1)]);
         let (placed, _) = run(&mut world, &with_network(1, network(&[("web", value)], &[])));

@@ -272,6 +272,7 @@ impl Fleet {
         let profile = columns.profile[i];
         self.release_profile(profile);
         self.free_slots.insert(slot);
+        self.check_slots();
     }
 
     /// An allocation that is not client-terminal now holds this there.
@@ -285,7 +286,7 @@ impl Fleet {
         self.add_usage(node, Amount::ZERO.minus(holding.amount));
         self.change_claims(node, holding, |claims, claim| match claims.get_mut(claim) {
             Some(holders) if *holders > 1 => *holders -= 1,
-            _ => drop(claims.remove(claim)),
+            _ => assert!(claims.remove(claim).is_some(), "what is released was held"),
         });
     }
 
@@ -323,7 +324,8 @@ impl Fleet {
             self.current.used.push(Arc::new([Amount::ZERO; CHUNK]));
             self.current.claims.push(None);
         }
-        let slot = self.free_slots.pop_first().unwrap_or_default();
+        let slot = self.free_slots.pop_first().expect("a new chunk has free slots");
+        assert!(self.current.unique_at(slot).is_none(), "a free slot holds no node");
         Arc::make_mut(&mut self.current.slots).insert(id, slot);
         let (used, claims) = self.unknown_nodes.remove(&id).unwrap_or_default();
         let (chunk, i) = (slot as usize / CHUNK, slot as usize % CHUNK);
@@ -332,7 +334,13 @@ impl Fleet {
             let of_chunk = self.current.claims[chunk].get_or_insert_with(no_claims);
             Arc::make_mut(of_chunk)[i] = Some(Arc::new(claims));
         }
+        self.check_slots();
         slot
+    }
+
+    fn check_slots(&self) {
+        let held = self.current.slots.len() + self.free_slots.len();
+        assert_eq!(held, self.current.slots(), "a slot is free or holds one node");
     }
 
     fn use_profile(&mut self, node: &Node) -> u32 {
@@ -353,8 +361,8 @@ impl Fleet {
     }
 
     fn release_profile(&mut self, index: u32) {
-        let Some(profile) = self.current.profiles.get(index as usize).cloned().flatten() else { return };
-        let Some((_, uses)) = self.profile_uses.get_mut(&profile) else { return };
+        let profile = self.current.profiles[index as usize].clone().expect("a node's profile is kept");
+        let (_, uses) = self.profile_uses.get_mut(&profile).expect("a profile that is kept is used");
         *uses -= 1;
         if *uses == 0 {
             self.profile_uses.remove(&profile);

@@ -168,7 +168,7 @@ fn a_plan_preempts_on_many_nodes_and_nothing_twice() {
 }
 
 #[test]
-fn what_the_older_version_said_protects_too() {
+fn an_older_versions_priority_protects_too() {
     let mut w = world([node(1)]);
     running(&mut w, sized("low", 60, 3000, 256), 1);
     w.register(sized("low", 20, 3000, 256));
@@ -214,7 +214,7 @@ fn a_family_that_is_leaving_already_is_left_alone() {
 }
 
 #[test]
-fn what_later_turned_out_to_be_needless_stays() {
+fn a_preemption_that_turns_out_needless_is_withdrawn() {
     let mut w = world([node(1)]);
     let small = running(&mut w, sized("small", 20, 1000, 256), 1);
     let big = running(&mut w, sized("big", 30, 3000, 256), 1);
@@ -365,7 +365,7 @@ fn sets(here: &[Held], priority: i64, ask: [i64; 3], ports: &[i64], gpus: i64) -
 }
 
 #[test]
-fn what_makes_way_is_what_a_plain_look_at_every_set_allows() {
+fn preemption_agrees_with_a_plain_look_at_every_set() {
     let (mut nodes_preemption_would_help, mut rooms, mut none) = (0, 0, 0);
     for seed in 0..400 {
         let mut random = Stream::new(seed, 0);

@@ -210,7 +210,7 @@ fn an_unknown_old_version_is_replaced() {
 }
 
 #[test]
-fn what_was_on_a_node_that_is_down_or_gone_is_placed_elsewhere() {
+fn allocations_of_a_lost_node_are_placed_elsewhere() {
     for gone in [false, true] {
         let mut world = settled(nodes(2), &spec("a", 2));
         let victim = world.allocs.values().next().cloned().unwrap();
@@ -229,7 +229,7 @@ fn what_was_on_a_node_that_is_down_or_gone_is_placed_elsewhere() {
 }
 
 #[test]
-fn what_was_told_to_stop_on_a_node_that_is_down_is_lost() {
+fn a_stopped_allocation_of_a_down_node_is_lost() {
     let mut world = settled(nodes(1), &spec("a", 1));
     let mut stopped = spec("a", 1);
     stopped.stop = true;
@@ -281,7 +281,7 @@ fn finished_batch_work_is_not_done_again() {
 }
 
 #[test]
-fn what_cannot_be_placed_waits_in_a_blocked_evaluation() {
+fn unplaced_allocations_make_a_blocked_evaluation() {
     let mut world = Harness::of_nodes(nodes(1));
     world.register(spec("a", 10));
     let decision = world.run(&spec("a", 10));

@@ -136,6 +136,10 @@ impl<'a> GroupReconciler<'_, 'a> {
         let reschedule::Split { mut untainted, now, mut later } = reschedule::split(input, group, untainted);
         untainted.extend(reconnecting.iter().map(|(id, a)| (*id, *a)));
         later.extend(canaries_later);
+        debug_assert!(
+            are_disjoint([&untainted, &migrating, &lost, &now]),
+            "one thing becomes of an allocation"
+        );
         GroupAllocSets {
             untainted,
             migrating,
@@ -250,6 +254,11 @@ impl<'a> GroupReconciler<'_, 'a> {
         let waits = alloc.followup_eval.is_some_and(comes);
         (!waits).then(|| reschedule::wait(at, vec![alloc]))
     }
+}
+
+fn are_disjoint(sets: [&AllocSet; 4]) -> bool {
+    let all: BTreeSet<&AllocId> = sets.iter().flat_map(|set| set.keys()).collect();
+    all.len() == sets.iter().map(|set| set.len()).sum::<usize>()
 }
 
 /// A batch allocation that ended under an older version says nothing about this one (scheduler.md 8.2.3).

@@ -51,6 +51,11 @@ impl NameIndex {
         out.extend(free.take(n - out.len()).collect::<Vec<_>>());
         let more = (self.count..).filter(|i| !taken_by_canaries.contains(i)).take(n - out.len());
         out.extend(more.collect::<Vec<_>>());
+        debug_assert_eq!(
+            out.iter().collect::<BTreeSet<_>>().len(),
+            out.len(),
+            "canaries have names of their own"
+        );
         out.iter().for_each(|i| self.take(*i));
         out
     }

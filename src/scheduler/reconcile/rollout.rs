@@ -208,6 +208,8 @@ impl<'a> Rollout<'a> {
         let done = self.current.filter(|d| complete && d.status.is_active());
         let success = done.map(|d| update(d, DeploymentStatus::Successful, COMPLETE));
         changes.deployment_updates.extend(success);
+        let amends = |new: &Deployment| self.current.is_none_or(|current| current.id == new.id);
+        assert!(self.new.as_ref().is_none_or(amends), "a version has one deployment");
         changes.deployment = self.new.map(|new| {
             let status_description = new.running_description().to_string();
             Deployment { status_description, ..new }

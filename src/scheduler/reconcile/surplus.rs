@@ -44,6 +44,11 @@ pub fn stop_surplus<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameI
     for candidates in [named, others] {
         stopped.extend(highest_first(candidates, &mut surplus));
     }
+    debug_assert_eq!(
+        stopped.iter().map(|a| a.id).collect::<BTreeSet<_>>().len(),
+        stopped.len(),
+        "a surplus allocation is stopped once"
+    );
     for alloc in &stopped {
         untainted.remove(&alloc.id);
         migrating.remove(&alloc.id);

@@ -250,6 +250,7 @@ impl<'a> SpreadLevels<'a> {
     pub fn rank(&mut self, slot: u32, scores: Scores) {
         self.unrank(slot);
         let own = NodeScores::of(&scores);
+        assert!((1..=MAX_OWN_SCORES).contains(&own.scores), "a node is ranked by its own scores");
         self.places[slot as usize] = RankedNode { scores, own, ranked: true };
         let stamp = self.stamps[slot as usize];
         let order = Reverse(self.seed_order[slot as usize]);

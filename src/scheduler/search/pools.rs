@@ -91,6 +91,7 @@ impl<'a> PropertyPools<'a> {
         for counted in self.counted.iter_mut().filter(|c| c.property.counts(group)) {
             if let Some(used) = counted.used.get_mut(counted.values.at(slot) as usize) {
                 *used += more;
+                debug_assert!(*used >= 0, "no more allocations leave a value than had it");
             }
         }
     }

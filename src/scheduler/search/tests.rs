@@ -243,7 +243,7 @@ fn a_metric_names_a_few_full_values_and_counts_all() {
 }
 
 #[test]
-fn what_is_taken_back_opens_its_node_and_its_value_again() {
+fn a_stop_opens_its_node_and_its_property_again() {
     let of_rack = |n: u128, r: &str| node_with(n, |i| drop(i.meta.insert("rack".into(), r.into())));
     let mut spec = spec("a", 2);
     spec.constraints.push(constraint("${meta.rack}", "distinct_property", ""));

@@ -90,7 +90,7 @@ fn worked_examples_without_targets() {
 }
 
 #[test]
-fn what_has_no_value_is_the_worst_place() {
+fn a_node_without_the_spread_value_is_the_worst() {
     let spec = {
         let mut spec = spec("a", 2);
         spec.groups[0].spreads =

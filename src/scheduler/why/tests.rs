@@ -115,7 +115,7 @@ fn every_reason_is_counted_as_a_plain_look_at_each_node_does() {
 }
 
 #[test]
-fn what_would_help_alone_helps() {
+fn a_change_that_why_says_helps_does_help() {
     let (mut without, mut less) = (0, 0);
     for seed in 0..WORLDS {
         let made = made(seed);

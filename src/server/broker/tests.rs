@@ -107,7 +107,7 @@ fn a_silent_worker_is_nacked_unless_its_plan_is_queued() {
 }
 
 #[test]
-fn what_ended_elsewhere_is_not_handed_out() {
+fn an_evaluation_that_ended_elsewhere_is_not_delivered() {
     let mut b = Broker::new(1);
     let (first, second, third) = (eval(1, "a", 50, 1), eval(2, "a", 50, 2), eval(3, "a", 50, 3));
     for e in [&first, &second, &third] {
@@ -124,7 +124,7 @@ fn what_ended_elsewhere_is_not_handed_out() {
 }
 
 #[test]
-fn what_is_held_takes_no_slot_until_it_is_due() {
+fn an_evaluation_that_waits_has_no_slot_until_it_is_due() {
     let mut b = Broker::new(1);
     let (later, other) = (eval(1, "a", 50, 1), eval(2, "a", 50, 2));
     let due = T0.after(Span::seconds(30));

@@ -108,7 +108,7 @@ fn a_group_whose_time_is_over_fails_unless_it_has_what_it_wants() {
 }
 
 #[test]
-fn what_never_proved_itself_fails_though_no_node_is_left() {
+fn a_deployment_that_lost_its_nodes_fails_when_too_slow() {
     let (mut deployment, job, allocs) = case(&[(None, false)]);
     let group = deployment.groups.get_mut("g").expect("is there");
     (group.desired_total, group.placed, group.healthy) = (0, 1, 0);

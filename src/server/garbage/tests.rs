@@ -137,7 +137,7 @@ fn after_a_leap_of_the_clock_nothing_is_old_for_an_hour() {
 }
 
 #[test]
-fn what_somebody_wants_collected_goes_after_a_leap_too() {
+fn forced_collection_works_after_a_leap_too() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("done"), 1..2);
     alone.told(1..2, ClientStatus::Complete);
@@ -148,7 +148,7 @@ fn what_somebody_wants_collected_goes_after_a_leap_too() {
 }
 
 #[test]
-fn what_came_alive_meanwhile_stays() {
+fn a_job_that_came_alive_meanwhile_is_not_collected() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("done"), 1..2);
     alone.told(1..2, ClientStatus::Complete);

@@ -40,7 +40,7 @@ fn happens(region: &mut Region, spec: &JobSpec, n: u128) -> Decision {
 }
 
 #[test]
-fn what_is_foretold_is_what_then_happens_and_nothing_is_written() {
+fn a_job_plan_is_what_then_happens_and_writes_nothing() {
     let mut region = Region::default();
     region.ready_node(1);
     let changes: [fn(&mut JobSpec); 6] = [
@@ -101,7 +101,7 @@ fn a_plan_without_room_names_its_blocked_evaluation() {
 }
 
 #[test]
-fn what_could_not_be_registered_is_refused_in_the_same_words() {
+fn a_job_plan_refuses_what_registration_refuses() {
     let mut region = Region::default();
     region.ready_node(1);
     happens(&mut region, &spec("a", 1), 1);

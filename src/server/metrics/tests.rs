@@ -34,7 +34,7 @@ fn longest(measured: &MetricsSnapshot, name: &str) -> Span {
 }
 
 #[test]
-fn what_ends_in_a_turn_is_timed_up_to_its_end() {
+fn a_duration_is_measured_to_the_end_of_its_turn() {
     let mut alone = Alone::new(SchedulerSettings::default());
     let (measured, effects) = turn_of(&mut alone, Span::millis(7), vec![registration(1)]);
     for name in ["nomad.job.register", "raft.commitTime", "raft.leader.dispatchLog", "nomad.fsm.register_job"]

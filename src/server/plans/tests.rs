@@ -43,7 +43,7 @@ fn comes(alone: &mut Alone, info: NodeInfo) -> (usize, u64) {
 }
 
 #[test]
-fn what_finds_no_room_again_writes_nothing() {
+fn an_evaluation_that_blocks_again_writes_nothing() {
     let mut alone = Alone::new(SchedulerSettings::default());
     assert_eq!(alone.work(vec![registers(spec("a", 1))]), 1);
     assert_eq!(alone.server.status().broker.blocked, 1);
@@ -112,7 +112,7 @@ fn ends(id: AllocId, node: NodeId) -> Command {
 }
 
 #[test]
-fn what_is_written_to_an_ended_allocation_needs_no_node() {
+fn an_update_of_an_ended_allocation_needs_no_node() {
     let mut alone = crowded();
     let low = only_alloc(&alone, "low");
     let gone = node_id(99);
@@ -130,7 +130,7 @@ fn what_is_written_to_an_ended_allocation_needs_no_node() {
 
 /// The node may never say that those that were preempted have ended.
 #[test]
-fn what_goes_on_with_what_it_has_needs_no_room() {
+fn an_update_that_takes_nothing_more_needs_no_room() {
     let mut alone = crowded();
     assert_eq!(alone.work(vec![registers(sized("high", 80, 900))]), 2, "and that of \"low\"");
     let (low, high) = (only_alloc(&alone, "low"), only_alloc(&alone, "high"));
@@ -179,7 +179,7 @@ fn preempted_jobs_are_evaluated_in_the_plans_entry() {
 }
 
 #[test]
-fn what_changed_meanwhile_makes_way_for_nothing() {
+fn an_allocation_that_changed_is_not_preempted() {
     let changes: [fn(&mut Alone, &Allocation); 4] = [
         // it has ended
         |alone, low| {
@@ -260,7 +260,7 @@ fn equipped(n: u128) -> NodeInfo {
 }
 
 #[test]
-fn what_a_plan_in_flight_claims_is_refused_to_the_next() {
+fn a_plan_in_flights_claims_are_refused_to_the_next() {
     let port = |spec: &mut JobSpec| {
         let port =
             Port { label: "http".into(), value: 8080, host_network: "default".into(), ..Port::default() };

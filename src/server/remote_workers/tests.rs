@@ -133,7 +133,7 @@ fn a_follower_gets_what_own_workers_leave_and_plans_it() {
 
 /// The follower's state will not show for a moment what another worker has just been given.
 #[test]
-fn what_plans_in_flight_take_goes_along() {
+fn remote_workers_are_told_what_plans_in_flight_take() {
     let mut alone = Alone::with(|config| config.ready_per_worker = 0);
     let node = alone.add_node(info(1));
     let jobs = ["a", "b", "c"].map(|id| asks(registration(spec(id, 1))));
@@ -166,7 +166,7 @@ fn other_servers_help_only_when_much_is_ready() {
 }
 
 #[test]
-fn what_a_lost_server_held_comes_back() {
+fn evaluations_of_a_lost_server_come_back() {
     let mut alone = busy(&["a"]);
     let given = delivered(&mut alone, vec![says(7, asks_for(1, &JobType::ALL))]);
     let lost = given[0].1[0].clone();

@@ -162,7 +162,7 @@ fn a_follower_takes_one_snapshot_at_a_time() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_with_its_reason() {
+fn an_offered_snapshot_is_refused_with_its_reason() {
     let region = leader();
     let mut follower = Follower::new();
     let offer = offer(&region, 7);

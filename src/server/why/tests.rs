@@ -183,7 +183,7 @@ fn a_long_story_fits_a_screen() {
 }
 
 #[test]
-fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
+fn why_tells_what_preemption_would_free() {
     let mut r = Region::default();
     let node = r.ready_node(1);
     let all = r.view().fleet().usage(node).unwrap().1;

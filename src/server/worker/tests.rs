@@ -73,7 +73,7 @@ fn only_the_state_says_that_there_is_no_room() {
 }
 
 #[test]
-fn what_does_not_come_is_free_again() {
+fn a_released_reservation_frees_its_room() {
     let (region, reservations) = (narrow(2), SharedReservations::default());
     let first = task(1, "a");
     let wanted = chosen(&decided(&region, &first, &reservations));
@@ -83,7 +83,7 @@ fn what_does_not_come_is_free_again() {
 }
 
 #[test]
-fn what_the_state_tells_is_not_counted_twice() {
+fn a_visible_reservation_is_not_counted_twice() {
     let (mut region, reservations) = (narrow(1), SharedReservations::default());
     let first = task(1, "a");
     let decision = decided(&region, &first, &reservations);
@@ -113,7 +113,7 @@ fn what_the_state_tells_is_not_counted_twice() {
 }
 
 #[test]
-fn what_another_took_meanwhile_is_not_written_twice() {
+fn room_that_another_worker_took_is_not_reserved_again() {
     let (region, reservations) = (narrow(2), SharedReservations::default());
     let view = region.view();
     let (early, late) = (task(1, "a"), task(2, "b"));

@@ -345,6 +345,7 @@ impl ApplyTxn<'_> {
     }
 
     fn put_deployment(&mut self, mut deployment: Deployment, at: Wall) -> Result<(), Fault> {
+        assert_ne!(deployment.create_index, 0, "a deployment is stored under the index that created it");
         (deployment.modify_index, deployment.modify_time) = (self.index(), at);
         let creation_key = creation_key(&deployment);
         self.put(&tables::deployment_key(creation_key), &deployment)?;

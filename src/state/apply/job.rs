@@ -372,7 +372,10 @@ fn track_newest(versions: &mut [VersionRow], most: u32) -> Vec<u64> {
         v.tracked = false;
         v.version
     };
-    given_up.take(excess).map(drop).collect()
+    let given_up = given_up.take(excess).map(drop).collect();
+    let left = versions.iter().filter(|v| unnamed(v)).count();
+    assert!(left <= 2.max(most as usize), "beyond the newest versions only a stable one is tracked");
+    given_up
 }
 
 pub(super) fn conflict(

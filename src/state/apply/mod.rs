@@ -146,6 +146,7 @@ impl ApplyTxn<'_> {
             "the jobs that an entry touched are written before its outcome is told"
         );
         let (index, objects) = (self.index(), std::mem::take(&mut self.events));
+        assert!(objects.is_empty() || !self.changes.is_empty(), "what has an event has changed");
         let events = (!objects.is_empty()).then_some(Events { index, kind, objects });
         ApplyResult { index, at, reply, changes: std::mem::take(&mut self.changes), events }
     }

@@ -137,7 +137,7 @@ fn a_log_that_has_grown_begins_anew_with_all_rows() {
 }
 
 #[test]
-fn what_the_log_has_already_is_not_written_again() {
+fn a_row_that_the_log_has_is_not_written_again() {
     let bytes = Disk::default();
     let (mut store, _) = open(&bytes);
     store.commit(durable(|w| w.put_alloc(&head(1)))).expect("sound");

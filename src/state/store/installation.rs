@@ -142,6 +142,7 @@ impl Store {
             return Err(Fault::corrupt("no snapshot is complete that could be installed"));
         };
         let last_index = contiguous(header.index, batch)?;
+        assert_eq!(applied.index, header.index, "a snapshot is the state at its index");
         let (slot, place) = (self.other_slot(), (header.index, header.term));
         let frame = LogBatch {
             truncate_from: None,

@@ -208,7 +208,7 @@ fn no_key_that_is_not_built_is_ignored() {
 }
 
 #[test]
-fn what_has_no_effect_is_accepted_with_a_warning() {
+fn keys_without_effect_are_accepted_with_a_warning() {
     for name in schema().no_effect {
         let text = written(&name, "\"x\"");
         let loaded = load(&sources(false, &[("base.hcl", BASE), ("more.hcl", &text)], &[])).unwrap();
@@ -364,7 +364,7 @@ fn older_lists_of_drivers_are_obeyed() {
 }
 
 #[test]
-fn what_is_advertised_may_be_a_host_or_an_address() {
+fn an_advertised_address_may_be_a_host() {
     for (told, expected) in [
         ("10.0.0.1", "10.0.0.1:4646"),
         ("10.0.0.1:80", "10.0.0.1:80"),

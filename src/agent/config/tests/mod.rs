@@ -36,7 +36,7 @@ fn refusals(more: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_not_said_has_its_default() {
+fn unset_keys_have_their_defaults() {
     let config = with("");
     assert_eq!(
         (config.region.as_str(), config.datacenter.as_str(), config.name.as_str()),
@@ -157,7 +157,7 @@ fn later_sources_win_and_zeros_say_nothing() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn configuration_errors_are_told_with_their_place() {
     for (text, expected) in [
         ("regoin = \"x\"", "more.hcl:1,1-7: Unknown configuration key \"regoin\"; did you mean \"region\"?"),
         (

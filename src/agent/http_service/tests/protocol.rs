@@ -79,7 +79,7 @@ fn a_write_is_answered_though_its_caller_says_no_more() {
 
 /// Sent ahead of its turn, it is answered after what came before, and is no leaving.
 #[test]
-fn what_comes_while_a_query_waits_is_answered_after_it() {
+fn a_pipelined_request_is_answered_after_a_waiting_query() {
     let mut server = Server::start("ahead", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let ask = "GET /v1/job/web?index=1&wait=60s HTTP/1.1\r\nHost: a\r\n\r\n";

@@ -2,20 +2,16 @@
 //!
 //! Refuses to know: how a status comes about.
 
-use crate::filter::OmitEmpty;
 use crate::page;
-use crate::query::object;
 use crate::response::Response;
-use crate::routes::job::dispatch;
-use crate::shape::job::JobShape;
+use crate::routes::job::{self, dispatch};
 use crate::shape::job_answers::JobStatusShape;
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, blocking, json};
 use model::id::JobKey;
-use model::job::Job;
 use serde_json::Value;
+use state::job_headers::JobHeader;
 use state::view::{Table, View};
-use std::sync::Arc;
 
 pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let wanted = wanted(call)?;
@@ -24,19 +20,21 @@ pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let index = view.table_index(Table::Jobs).max(view.table_index(Table::Allocs));
     blocking::answer(call, index, vec![WatchKey::Jobs, WatchKey::Allocs], view.index(), || {
         let from = token(&call.query.next_token)?;
-        let (key, name) = (|job: &Arc<Job>| place(job), |job: &Arc<Job>| name(job));
-        let matches =
-            |job: &Arc<Job>| call.query.matches(&OmitEmpty::NOTHING, |_| object(&JobShape::new(job)));
-        let mut jobs = jobs(call, &view, &wanted)?;
-        jobs.retain(|job| with_children || job.spec.parent.is_empty());
-        let rows = jobs.into_iter().map(Ok);
-        let page = page::paginate(rows, &call.query, from.as_ref(), key, name, matches)?;
-        let of = |job: &Arc<Job>| {
-            let key = job.spec.key();
-            let (allocs, latest) = (view.allocs_of_job(&key)?, view.latest_deployment(&key)?);
-            Ok((job.clone(), allocs, latest, dispatch::states_of_children(&view, job)?))
+        // a filter sees the whole job
+        let matches = |(_, key): &Place| match call.query.filter {
+            None => Ok(true),
+            Some(_) => view.job(key)?.map_or(Ok(false), |job| job::matches(call, &job)),
         };
-        let told = page.items.iter().map(of).collect::<Result<Vec<_>, Response>>()?;
+        let rows = places(call, &view, &wanted, with_children)?.into_iter().map(Ok);
+        let page = page::paginate(rows, &call.query, from.as_ref(), Place::clone, name, matches)?;
+        let read = |(_, key): &Place| {
+            let Some(job) = view.job(key)? else { return Ok(None) };
+            let (allocs, latest) = (view.allocs_of_job(key)?, view.latest_deployment(key)?);
+            let children = dispatch::states_of_children(&view, &job)?;
+            Ok(Some((job, allocs, latest, children)))
+        };
+        let read = page.items.iter().filter_map(|place| read(place).transpose());
+        let told = read.collect::<Result<Vec<_>, Response>>()?;
         let shapes: Vec<_> = told
             .iter()
             .map(|(job, allocs, d, children)| JobStatusShape::new(job, allocs, d.as_ref(), children))
@@ -66,29 +64,44 @@ fn wanted(call: &Call<'_>) -> Result<Vec<JobKey>, Response> {
     listed.iter().map(key).collect()
 }
 
-/// In the order of their last change. Those that are named and not there are left out.
-fn jobs(call: &Call<'_>, view: &View, wanted: &[JobKey]) -> Result<Vec<Arc<Job>>, Response> {
-    let mut jobs = if wanted.is_empty() {
-        view.jobs(call.namespaces(), &call.query.prefix, None, usize::MAX)?
-    } else {
-        let found = wanted.iter().map(|key| view.job(key)).collect::<Result<Vec<_>, _>>()?;
-        found.into_iter().flatten().collect()
-    };
-    jobs.sort_by_key(place);
-    jobs.dedup_by_key(|job| job.spec.key());
-    Ok(jobs)
-}
+/// Where a job stands in the list: the index of its last change, and its key.
+type Place = (u64, JobKey);
 
-fn place(job: &Arc<Job>) -> (u64, JobKey) {
-    (job.modify_index, job.spec.key())
+/// In the order of their last change. Those that are named and not there are left out. The jobs themselves are read once it is
+/// known which of them the page shows: a parent may have any number of children that it does not.
+fn places(
+    call: &Call<'_>,
+    view: &View,
+    wanted: &[JobKey],
+    with_children: bool,
+) -> Result<Vec<Place>, Response> {
+    let mut places = Vec::new();
+    for key in wanted {
+        places.extend(view.job(key)?.map(|job| (job.modify_index, key.clone())));
+    }
+    if wanted.is_empty() {
+        let read = |last: Option<&JobHeader>| {
+            let after = last.map(|head| &head.key);
+            Ok(view.job_headers(call.namespaces(), &call.query.prefix, after, page::CHUNK)?)
+        };
+        for head in page::rows(read) {
+            let head = head?;
+            if with_children || head.kinship.parent().is_empty() {
+                places.push((head.version.modify_index, head.key));
+            }
+        }
+    }
+    places.sort();
+    places.dedup();
+    Ok(places)
 }
 
 /// `<modify index>.<namespace>.<id>`
-fn name(job: &Arc<Job>) -> String {
-    format!("{}.{}.{}", job.modify_index, job.spec.namespace, job.spec.id)
+fn name((index, key): &Place) -> String {
+    format!("{index}.{}.{}", key.namespace, key.id)
 }
 
-fn token(text: &str) -> Result<Option<(u64, JobKey)>, Response> {
+fn token(text: &str) -> Result<Option<Place>, Response> {
     if text.is_empty() {
         return Ok(None);
     }

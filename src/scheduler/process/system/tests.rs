@@ -108,7 +108,7 @@ fn a_count_of_zero_stops_them_all() {
 }
 
 #[test]
-fn what_is_not_ready_or_not_meant_gets_nothing() {
+fn system_jobs_skip_nodes_not_ready_or_not_targeted() {
     let mut all = nodes(5);
     all[1].eligible = false;
     all[2].status = NodeStatus::Initializing;
@@ -198,7 +198,7 @@ fn a_node_that_takes_no_more_is_waited_for() {
 }
 
 #[test]
-fn what_is_lost_with_its_node_is_not_placed_elsewhere() {
+fn a_system_allocation_is_not_placed_on_another_node() {
     for gone in [false, true] {
         let mut world = settled(nodes(2), &system());
         match gone {
@@ -236,7 +236,7 @@ fn a_node_that_takes_nothing_new_keeps_what_it_has() {
 }
 
 #[test]
-fn what_a_drain_moves_is_stopped_and_not_placed_again() {
+fn a_drained_system_allocation_is_not_placed_again() {
     let mut world = settled(nodes(2), &system());
     world.nodes.get_mut(&node_id(1)).unwrap().eligible = false;
     let here = world.allocs.values_mut().find(|a| a.node_id == node_id(1)).unwrap();
@@ -247,7 +247,7 @@ fn what_a_drain_moves_is_stopped_and_not_placed_again() {
 }
 
 #[test]
-fn what_a_user_stops_is_placed_again_on_its_node() {
+fn a_stopped_system_allocation_returns_to_its_node() {
     let mut world = settled(nodes(2), &system());
     let stopped = world.allocs.values_mut().next().unwrap();
     stopped.transition.migrate = Some(Leave::AtOnce);
@@ -305,7 +305,7 @@ fn without_max_parallel_a_change_reaches_all_nodes_at_once() {
 }
 
 #[test]
-fn what_does_not_fit_any_more_keeps_running_as_it_was_and_waits() {
+fn a_system_update_that_does_not_fit_keeps_the_old_one() {
     let mut world = settled(nodes(2), &rolling(0));
     let mut new = rolling(0);
     new.groups[0].tasks[0].resources.cpu_mhz = 5_000;

@@ -21,7 +21,7 @@ fn held(how: S) -> (Job, Job, Deployment, Vec<Allocation>) {
 const HELD: [S; 3] = [S::Running, S::Paused, S::Failed];
 
 #[test]
-fn what_is_lost_or_moves_is_replaced_by_its_like() {
+fn lost_and_migrating_allocations_keep_their_version() {
     for how in HELD {
         let (_, new, deployment, mut allocs) = held(how);
         allocs[0].node_id = node_id(9);
@@ -35,7 +35,7 @@ fn what_is_lost_or_moves_is_replaced_by_its_like() {
 }
 
 #[test]
-fn what_found_no_room_is_owed_though_it_was_stopped_long_ago() {
+fn an_unplaced_replacement_is_owed_however_late() {
     for how in HELD {
         let (_, new, deployment, mut allocs) = held(how);
         (allocs[1].desired, allocs[1].client) = (D::Stop, C::Lost);

@@ -251,7 +251,7 @@ fn gc_of_children_forgets_their_tokens() {
 }
 
 #[test]
-fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
+fn a_dispatched_periodic_job_launches_by_itself() {
     use model::periodic::Periodic;
     let periodic = Periodic {
         enabled: true,

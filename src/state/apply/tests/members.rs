@@ -64,7 +64,7 @@ fn a_change_that_raft_did_not_make_lists_nobody() {
 }
 
 #[test]
-fn what_a_member_says_of_itself_changes_nothing_else() {
+fn a_members_description_changes_nothing_else() {
     let mut r = founded(&[3, 5]);
     let update =
         |id| Command::ChangeMember(Box::new(MemberChange::Update { id, info: server_info("moved") }));

@@ -55,9 +55,9 @@ struct Shared {
 }
 
 #[derive(Clone, Default)]
-pub struct ServerMail(Arc<Mutex<Shared>>);
+pub struct ServerInboxSender(Arc<Mutex<Shared>>);
 
-impl ServerMail {
+impl ServerInboxSender {
     pub fn send(&self, message: ServerMessage) -> Result<(), NotSent> {
         let mut shared = self.lock();
         if shared.is_closed {
@@ -105,11 +105,11 @@ pub struct TurnInput {
 }
 
 /// The reading end. When it is dropped nothing can be sent any more, and what was not read is gone.
-pub struct ServerMailbox(ServerMail);
+pub struct ServerInboxReceiver(ServerInboxSender);
 
-impl ServerMailbox {
-    pub fn new(mail: ServerMail) -> ServerMailbox {
-        ServerMailbox(mail)
+impl ServerInboxReceiver {
+    pub fn new(sender: ServerInboxSender) -> ServerInboxReceiver {
+        ServerInboxReceiver(sender)
     }
 
     /// Waits until something is there or the deadline has come, and takes what a turn takes.
@@ -128,7 +128,7 @@ impl ServerMailbox {
     }
 }
 
-impl Drop for ServerMailbox {
+impl Drop for ServerInboxReceiver {
     fn drop(&mut self) {
         let mut shared = self.0.lock();
         shared.is_closed = true;
@@ -157,45 +157,45 @@ mod tests {
     }
 
     #[test]
-    fn the_reader_wakes_for_mail_a_deadline_and_the_end() {
-        let mail = ServerMail::default();
-        let mailbox = ServerMailbox::new(mail.clone());
+    fn the_reader_wakes_for_messages_a_deadline_and_the_end() {
+        let sender = ServerInboxSender::default();
+        let receiver = ServerInboxReceiver::new(sender.clone());
         let soon = clock::mono().after(Span::millis(20));
-        assert!(mailbox.collect(Some(soon)).messages.is_empty());
+        assert!(receiver.collect(Some(soon)).messages.is_empty());
         assert!(clock::mono() >= soon, "not before the deadline");
         thread::scope(|scope| {
-            scope.spawn(|| [1, 2].map(|n| mail.send(read(n))));
+            scope.spawn(|| [1, 2].map(|n| sender.send(read(n))));
             let mut got = vec![];
             while got.len() < 2 {
-                got.extend(tokens(mailbox.collect(None)));
+                got.extend(tokens(receiver.collect(None)));
             }
             assert_eq!(got, [1, 2]);
         });
         thread::scope(|scope| {
-            scope.spawn(|| mail.stop());
-            assert!(mailbox.collect(None).stop);
+            scope.spawn(|| sender.stop());
+            assert!(receiver.collect(None).stop);
         });
     }
 
     #[test]
-    fn a_full_lane_says_so_and_a_closed_mailbox_too() {
-        let mail = ServerMail::default();
-        let mailbox = ServerMailbox::new(mail.clone());
+    fn a_full_lane_says_so_and_a_closed_inbox_too() {
+        let sender = ServerInboxSender::default();
+        let receiver = ServerInboxReceiver::new(sender.clone());
         let mut sent = 0;
-        while mail.send(read(sent)).is_ok() {
+        while sender.send(read(sent)).is_ok() {
             sent += 1;
         }
-        assert_eq!(mail.send(read(0)), Err(NotSent::Full));
+        assert_eq!(sender.send(read(0)), Err(NotSent::Full));
         let (ping, answer) = async_channel::bounded(1);
-        assert_eq!(mail.send(ServerMessage::Ping(ping)), Ok(()), "another lane");
-        mail.stop();
-        let first = mailbox.collect(None);
+        assert_eq!(sender.send(ServerMessage::Ping(ping)), Ok(()), "another lane");
+        sender.stop();
+        let first = receiver.collect(None);
         assert!(!first.stop && (first.messages.len() as u64) < sent, "what has come is taken first");
-        while !mailbox.collect(None).stop {}
+        while !receiver.collect(None).stop {}
         drop(first);
         assert!(answer.is_closed(), "whoever pings learns that nobody answered");
-        assert_eq!(mail.send(read(0)), Ok(()));
-        drop(mailbox);
-        assert_eq!(mail.send(read(0)), Err(NotSent::Closed));
+        assert_eq!(sender.send(read(0)), Ok(()));
+        drop(receiver);
+        assert_eq!(sender.send(read(0)), Err(NotSent::Closed));
     }
 }

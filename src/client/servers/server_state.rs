@@ -7,7 +7,7 @@ use model::member::Generation;
 use state::client_store::ShownState;
 
 #[derive(Debug)]
-pub struct FollowedState {
+pub struct ServerStateTracker {
     /// The newest state that a watch has brought.
     pub shown: ShownState,
     /// The watch asks for what is newer.
@@ -21,7 +21,7 @@ pub struct FollowedState {
 
 /// What it means that a server shows a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum ObservedState {
     /// An older state, which is not followed.
     Older,
     Followed {
@@ -31,12 +31,12 @@ pub enum Seen {
     OtherGeneration,
 }
 
-impl FollowedState {
-    pub fn new(shown: ShownState) -> FollowedState {
-        FollowedState { shown, since: 0, newest: shown.index, behind: None }
+impl ServerStateTracker {
+    pub fn new(shown: ShownState) -> ServerStateTracker {
+        ServerStateTracker { shown, since: 0, newest: shown.index, behind: None }
     }
 
-    pub fn see(&mut self, generation: Generation, index: u64) -> Seen {
+    pub fn see(&mut self, generation: Generation, index: u64) -> ObservedState {
         let known = self.shown;
         let same_region = generation.region_id == known.generation.region_id;
         if same_region && (generation.restores, index) < (known.generation.restores, known.index) {
@@ -44,15 +44,15 @@ impl FollowedState {
                 tracing::warn!(target: "client", index, known = known.index, "a server shows a state that is older than one seen before");
             }
             self.since = 0;
-            return Seen::Older;
+            return ObservedState::Older;
         }
         let is_first = known == ShownState::default();
         let seen = match is_first || generation == known.generation {
-            true => Seen::Followed { nothing_new: index == self.since },
-            false => Seen::OtherGeneration,
+            true => ObservedState::Followed { nothing_new: index == self.since },
+            false => ObservedState::OtherGeneration,
         };
-        let newest = if seen == Seen::OtherGeneration { 0 } else { self.newest };
-        *self = FollowedState {
+        let newest = if seen == ObservedState::OtherGeneration { 0 } else { self.newest };
+        *self = ServerStateTracker {
             shown: ShownState { generation, index },
             since: index,
             newest: newest.max(index),
@@ -83,23 +83,27 @@ mod tests {
 
     #[test]
     fn an_index_counts_within_its_generation_alone() {
-        let mut followed = FollowedState::new(ShownState::default());
-        let news = Seen::Followed { nothing_new: false };
+        let mut followed = ServerStateTracker::new(ShownState::default());
+        let news = ObservedState::Followed { nothing_new: false };
         for (generation, index, wanted) in [
             (generation(1, 0), 9, news),
-            (generation(1, 0), 8, Seen::Older),
+            (generation(1, 0), 8, ObservedState::Older),
             (generation(1, 0), 9, news),
-            (generation(1, 0), 9, Seen::Followed { nothing_new: true }),
-            (generation(1, 1), 3, Seen::OtherGeneration),
-            (generation(1, 0), 50, Seen::Older),
+            (generation(1, 0), 9, ObservedState::Followed { nothing_new: true }),
+            (generation(1, 1), 3, ObservedState::OtherGeneration),
+            (generation(1, 0), 50, ObservedState::Older),
             (generation(1, 1), 4, news),
-            (generation(2, 0), 1, Seen::OtherGeneration),
+            (generation(2, 0), 1, ObservedState::OtherGeneration),
         ] {
             let before = followed.shown;
             assert_eq!(followed.see(generation, index), wanted, "{generation:?} {index}");
-            let shown = if wanted == Seen::Older { before } else { ShownState { generation, index } };
+            let shown =
+                if wanted == ObservedState::Older { before } else { ShownState { generation, index } };
             assert_eq!(followed.shown, shown);
-            assert_eq!((followed.newest, followed.behind.is_some()), (shown.index, wanted == Seen::Older));
+            assert_eq!(
+                (followed.newest, followed.behind.is_some()),
+                (shown.index, wanted == ObservedState::Older)
+            );
         }
     }
 }
