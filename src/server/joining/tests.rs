@@ -11,7 +11,8 @@ use model::scheduling::SchedulerSettings;
 use model::time::Now;
 use state::samples::{AT, founding, in_memory, server_info};
 use state::store::{Options, Store};
-use wire::request::{Refusal, WriteReply};
+use wire::request::{Refusal, WriteReply, WriteRequest};
+use wire::snapshot::{SnapshotMessage, SnapshotOffer};
 
 /// Servers that all reach each other.
 pub struct Meeting {
@@ -195,4 +196,35 @@ fn frames_of_another_region_change_nothing() {
     meeting.turn(0, vec![of(Uuid::default())]);
     meeting.run(Span::seconds(3));
     assert_eq!(meeting.suffrage(0, 9), Some(Suffrage::Learner), "one without a region may ask to be added");
+}
+
+#[test]
+fn no_snapshot_of_a_removed_server_is_heard() {
+    let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
+    meeting.run(Span::seconds(10));
+    let leader = meeting.servers.iter().position(|server| server.status().ready).expect("one leads");
+    let (gone, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let id = meeting.servers[gone].id();
+    let action = WriteRequest::RemoveServer { id };
+    meeting.turn(leader, vec![Input::Request { token: 1, action }]);
+    meeting.run(Span::seconds(10));
+    assert_eq!(meeting.suffrage(other, id), Some(Suffrage::Removed));
+    let leads = meeting.servers[leader].id();
+    let server = &mut meeting.servers[other];
+    let offer = SnapshotOffer {
+        transfer: 1,
+        index: 1,
+        term: 1,
+        members: raft::Members::of_voters([5, 6, 7]).encode(),
+        applied_state: vec![],
+        bytes: 1,
+        region_id: server.region(),
+    };
+    let mut is_answered = |from| {
+        let message = SnapshotMessage::Offer(Box::new(offer.clone()));
+        let turn =
+            server.turn(Now { mono: meeting.now, wall: Some(AT) }, vec![Input::Snapshot { from, message }]);
+        turn.effects.iter().any(|effect| matches!(effect, Effect::SendSnapshot { .. }))
+    };
+    assert!(is_answered(leads) && !is_answered(id));
 }
