@@ -134,8 +134,10 @@ impl Replica {
     /// Time passes for the group. Ticks that were missed do not all come at once: a replica that was paused has heard
     /// from nobody meanwhile, and is not to start an election before others had time to speak.
     pub fn tick(&mut self, now: Mono) {
+        // one without members does not know its peers yet, and counts how long a leader has been silent
+        let is_alone = !self.has_peers() && self.raft.leader().is_none_or(|leader| leader == self.raft.id());
         // a leader goes on until the others have deposed it
-        if !self.has_peers() || (self.is_retired && !self.raft.is_leader()) {
+        if is_alone || (self.is_retired && !self.raft.is_leader()) {
             self.next_tick = None;
             return;
         }

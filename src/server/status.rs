@@ -23,7 +23,8 @@ impl Server {
         let raft = self.replica.raft();
         ServerStatus {
             id: raft.id(),
-            leader: raft.leader(),
+            // a removed server hears from nobody, and would never learn that the leader is gone
+            leader: raft.leader().filter(|id| *id == raft.id() || !self.joining.is_removed),
             term: raft.term(),
             applied_index: self.replica.applied(),
             log: log_status(raft),

@@ -228,3 +228,34 @@ fn no_snapshot_of_a_removed_server_is_heard() {
     };
     assert!(is_answered(leads) && !is_answered(id));
 }
+
+#[test]
+fn a_removed_server_knows_no_leader() {
+    let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
+    meeting.run(Span::seconds(10));
+    let gone = meeting.servers.iter().position(|server| !server.status().ready).expect("one follows");
+    assert!(meeting.servers[gone].status().leader.is_some());
+    meeting.servers[gone].removed();
+    assert_eq!(meeting.servers[gone].status().leader, None);
+}
+
+/// It heard of a leader before it got the state that names its peers.
+#[test]
+fn a_server_without_members_forgets_a_silent_leader() {
+    let mut meeting = Meeting::of(&[(5, 1), (6, 0)]);
+    let mut heard = false;
+    for _ in 0..100 {
+        meeting.run(Span::millis(50));
+        let server = &meeting.servers[1];
+        heard = server.status().leader.is_some() && server.replica.raft().members().is_empty();
+        if heard {
+            break;
+        }
+    }
+    assert!(heard, "the leader speaks first");
+    for _ in 0..40 {
+        meeting.now = meeting.now.after(Span::millis(100));
+        meeting.turn(1, vec![]);
+    }
+    assert_eq!(meeting.servers[1].status().leader, None);
+}
