@@ -161,6 +161,36 @@ fn a_second_answer_of_a_worker_is_nothing() {
     assert_eq!(alone.allocs("a").len(), 1);
 }
 
+/// A worker of another server that is broken, or no worker.
+#[test]
+fn a_worker_that_decides_on_another_evaluation_has_failed() {
+    for names in [(true, false), (false, true), (true, true)] {
+        let mut alone = Alone::with(|_| {});
+        alone.work(vec![asks(registration(spec("a", 1)))]);
+        let view = alone.view();
+        let blocked = view.open_evals().unwrap().remove(0);
+        assert_eq!(blocked.status, EvalStatus::Blocked, "there is no node");
+        let task = alone.tasks(vec![asks(registration(spec("b", 1)))]).remove(0);
+        let Input::Planned { eval, token, result: Ok(mut decision) } = alone.planned(&task) else {
+            panic!("a worker decides")
+        };
+        assert!(decision.plan.is_no_op() && eval != blocked.id);
+        decision.created.clear();
+        if names.0 {
+            decision.eval = blocked.clone();
+        }
+        if names.1 {
+            decision.plan.eval_id = blocked.id;
+        }
+        let turn = alone.turn(vec![Input::Planned { eval, token, result: Ok(decision) }]);
+        assert_eq!(turn.reservations, [ReservationChange::Release { eval, token }]);
+        assert_eq!(alone.view().eval(blocked.id).unwrap(), Some(blocked));
+        alone.now = alone.now.after(Span::minutes(1));
+        let again: Vec<EvalId> = alone.tasks(vec![]).iter().map(|task| task.eval.id).collect();
+        assert_eq!(again, [eval], "it is given out again, as one that a worker has failed on");
+    }
+}
+
 /// What a node asks, as the server that it is connected to passes it on.
 fn relayed(from: Peer) -> Input {
     let node = info(1);
