@@ -59,6 +59,26 @@ fn a_default_read_is_confirmed_once_and_a_stale_one_never() {
 }
 
 #[test]
+fn a_read_at_a_full_server_that_lags_is_refused_with_why() {
+    let mut world = follower();
+    world.status.storage_fault = Some("the disk is full".into());
+    let read = request(Method::Get, "/v1/jobs", "");
+    let RouteOutcome::ConfirmRead(wait) = world.step(&read, WaitState::default()) else {
+        panic!("is answered unconfirmed");
+    };
+    world.now = world.now.after(Span::seconds(5));
+    let said = |outcome| match outcome {
+        RouteOutcome::Respond(response) => (response.status, text(&response)),
+        _ => panic!("it waits longer than for a leader"),
+    };
+    let (status, why) = said(world.step(&read, wait.state));
+    assert!(status == 500 && why.contains("disk is full") && why.contains("ask another server"), "{why}");
+    assert_eq!(world.get("/v1/jobs?stale").status, 200);
+    world.status.leader = None;
+    assert_eq!(said(world.step(&read, wait.state)), (500, "No cluster leader".to_string()));
+}
+
+#[test]
 fn a_query_that_waits_is_not_confirmed_again() {
     let world = follower();
     let index = world.get("/v1/jobs?stale").header("X-Nomad-Index").expect("is told").to_string();
