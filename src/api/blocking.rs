@@ -63,8 +63,7 @@ impl IndexHeaders {
     pub fn new(call: &Call<'_>, index: u64) -> IndexHeaders {
         let status = call.ctx.status;
         // what was confirmed a moment ago is as new as the leader's
-        let heard = status.last_contact.filter(|_| !call.state.confirmed);
-        let last_contact = heard.map_or(Span::ZERO, |at| call.ctx.now.since(at));
+        let last_contact = if call.state.confirmed { Span::ZERO } else { status.silence(call.ctx.now) };
         IndexHeaders { index: index.max(1), known_leader: status.leader.is_some(), last_contact }
     }
 

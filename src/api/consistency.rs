@@ -17,6 +17,10 @@ pub const NO_LEADER: &str = "No cluster leader";
 /// The refusal when nobody was reached who could have done anything.
 const NO_SERVER: &str = "No server is in reach of this agent's node";
 
+/// The refusal of a read at a follower that takes no entries: its index is not applied before there is room.
+const LAGS_FULL: &str = "this server's disk is full, and it lacks what was written since: ask another server, or with `stale` \
+                         for what this one has";
+
 /// What comes before the answer. `None`: this agent may give it.
 pub fn before_answer(call: &Call<'_>, found: &MatchedRoute) -> Result<Option<RouteOutcome>, Response> {
     match call.ctx.reader {
@@ -59,8 +63,13 @@ fn at_server(
     if may_answer {
         return Ok(None);
     }
-    let wait = wait_for_leader(ctx, state)?;
     let another_leads = ctx.status.leader.is_some_and(|leader| leader != ctx.status.id);
+    let wait = match wait_for_leader(ctx, state) {
+        Err(_) if rule == AnsweredBy::Read && another_leads && ctx.status.storage_fault.is_some() => {
+            return Err(Refusal::new(RefusalKind::Unavailable, LAGS_FULL).into());
+        }
+        wait => wait?,
+    };
     Ok(Some(match rule {
         AnsweredBy::Leader if another_leads => RouteOutcome::Forward(wait),
         AnsweredBy::Read if ctx.status.has_peers && ctx.status.leader.is_some() => {

@@ -1,6 +1,7 @@
 //! Election timeouts. The engine draws its own from the machine's entropy each time it resets itself; here they are replaced by
 //! draws from a seed, before a tick can look at them, so that equal inputs have equal outputs.
 
+use super::RaftNode;
 use super::log::Log;
 use raft_engine::{Raft, StateRole};
 
@@ -46,5 +47,17 @@ impl Timeouts {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+}
+
+impl RaftNode {
+    /// A voter forgets a silent leader by campaigning. The engine leaves one that does not vote with the leader that it heard of last, however long
+    /// ago: its readers would be told of a leader, and its reads would be asked of nobody.
+    pub(super) fn forget_silent_leader(&mut self) {
+        let raft = &mut self.raw.raft;
+        let campaigns = raft.state != StateRole::Follower || raft.promotable();
+        if !campaigns && raft.leader_id != 0 && raft.pass_election_timeout() {
+            raft.become_follower(raft.term, 0);
+        }
     }
 }

@@ -233,6 +233,7 @@ impl RaftNode {
         if self.may_campaign() && self.raw.tick() {
             self.timeouts.draw();
         }
+        self.forget_silent_leader();
         self.settle();
     }
 

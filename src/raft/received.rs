@@ -9,6 +9,7 @@ use super::members::Members;
 use super::outgoing::MAX_ENTRIES_PER_MESSAGE;
 use super::reads;
 use super::record::Unreadable;
+use super::snapshot::MAX_TERMS_AHEAD;
 use super::{MAX_ENTRY_BYTES, record};
 use raft_engine::eraftpb::{Entry, Message, MessageType, Snapshot};
 use raft_engine::{Raft, StateRole};
@@ -16,8 +17,6 @@ use std::fmt;
 
 /// The most that one message may hold: one entry of the largest size, or many small ones, with room for the rest.
 pub const MAX_MESSAGE_BYTES: usize = MAX_ENTRY_BYTES + (512 << 10);
-/// No peer is that many elections ahead.
-const MAX_TERMS_AHEAD: u64 = 1 << 32;
 const MAX_CONTEXT_BYTES: usize = 64;
 
 /// What a replica's disk has room for.

@@ -46,6 +46,8 @@ pub enum InstallRefused {
 /// Where every region begins: nothing is applied but who votes. Only a replica with members ever votes or campaigns.
 pub const FOUNDING_INDEX: u64 = 1;
 pub const FOUNDING_TERM: u64 = 1;
+/// No peer is that many elections ahead.
+pub const MAX_TERMS_AHEAD: u64 = 1 << 32;
 
 impl Snapshot {
     pub fn founding(voters: impl IntoIterator<Item = u64>) -> Snapshot {
@@ -101,7 +103,9 @@ impl RaftNode {
     pub fn install(&mut self, snapshot: &Snapshot) -> Result<Installed, InstallRefused> {
         self.assert_no_step_is_out();
         let raft = &mut self.raw.raft;
-        if snapshot.index < FOUNDING_INDEX || snapshot.term < FOUNDING_TERM || snapshot.index == u64::MAX {
+        let most = raft.term.saturating_add(MAX_TERMS_AHEAD);
+        let terms = FOUNDING_TERM..=most;
+        if snapshot.index < FOUNDING_INDEX || snapshot.index == u64::MAX || !terms.contains(&snapshot.term) {
             return Err(InstallRefused::Invalid);
         }
         if raft.state == StateRole::Leader {

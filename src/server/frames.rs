@@ -75,8 +75,7 @@ impl Server {
             );
             return false;
         }
-        let is_member = self.replica.raft().members().contains(server);
-        if !is_member && self.members.is_removed(server) {
+        if self.has_removed(server) {
             let is_reply = matches!(body, Body::ServerReply(_));
             if !is_reply {
                 self.notify_removed(server, request, now);
@@ -85,6 +84,11 @@ impl Server {
         }
         // a server that the region has removed serves its own users alone, who may wait for replies of other servers
         !self.joining.is_removed || matches!(body, Body::ServerReply(_))
+    }
+
+    /// Whether the region has removed that server, as far as this one has applied.
+    fn has_removed(&self, server: u64) -> bool {
+        !self.replica.raft().members().contains(server) && self.members.is_removed(server)
     }
 
     /// Marks frames to other servers with the region of this one.
@@ -96,8 +100,11 @@ impl Server {
         }
     }
 
-    /// Takes a message of another server about a snapshot.
+    /// Takes a message of another server about a snapshot. One that was removed is told so when it says anything else.
     pub(super) fn snapshot(&mut self, from: u64, message: SnapshotMessage, now: Mono) -> Result<(), Fault> {
+        if self.has_removed(from) {
+            return Ok(());
+        }
         if let SnapshotMessage::Offer(offer) = &message
             && (offer.region_id != self.region() || self.joining.is_removed)
         {

@@ -108,6 +108,11 @@ impl Leader {
         cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
         cx.metrics.node_asked(&request);
+        // answers go to the asker, and so would another node's watch
+        if request.node() != asker.node {
+            cx.answer(asker, nodes::refused(nodes::OTHER_NODE));
+            return Ok(());
+        }
         let view = cx.view()?;
         match request {
             NodeRequest::Register { info } => {

@@ -463,6 +463,7 @@ impl Server {
         let deadlines = [
             leader.and_then(|leader| leader.next_deadline(space_free, self.clock)),
             self.replica.next_tick(),
+            self.reads.next_deadline(),
             self.forwarding.next_deadline(),
             self.follower_workers.next_deadline(),
             self.peer_clocks.next_deadline(),

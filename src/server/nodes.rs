@@ -284,6 +284,9 @@ fn someone_waits(view: &View, node: NodeId, at: Wall) -> Result<bool, Fault> {
 /// The answer to a caller that knows the node, but not its secret.
 pub const WRONG_SECRET: &str = "node secret ID does not match";
 
+/// The answer to a node that asks in the name of another one.
+pub const OTHER_NODE: &str = "a node asks for itself alone: this connection is another node's";
+
 /// Why a caller is not accepted as the node that it claims to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAuthentic {

@@ -3,15 +3,22 @@
 //!
 //! Refuses to know: what is read. Bounded by raft's own bound of reads under way.
 
+use super::Server;
 use super::context::Context;
 use super::effects::Effect;
+use model::time::{Mono, Span};
 use raft::ReadAnswer;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long a read waits until its index is applied. A follower whose disk is full hears of indexes, and applies none of them for days.
+const APPLY_WAIT: Span = Span::seconds(5);
 
 #[derive(Default)]
 pub struct PendingReads {
-    /// Confirmed, by the index that has to be applied first.
-    confirmed: BTreeMap<u64, Vec<u64>>,
+    /// Confirmed, by the index that has to be applied first, and until when that is waited for.
+    confirmed: BTreeMap<(u64, Mono), Vec<u64>>,
+    /// The same keys, by the time.
+    deadlines: BTreeSet<(Mono, u64)>,
 }
 
 impl PendingReads {
@@ -19,7 +26,11 @@ impl PendingReads {
     pub fn take(&mut self, answers: Vec<ReadAnswer>, cx: &mut Context<'_>) {
         for ReadAnswer { context: token, index } in answers {
             match index {
-                Ok(index) => self.confirmed.entry(index).or_default().push(token),
+                Ok(index) => {
+                    let until = cx.now.after(APPLY_WAIT);
+                    self.deadlines.insert((until, index));
+                    self.confirmed.entry((index, until)).or_default().push(token);
+                }
                 Err(_) => confirm(token, false, cx),
             }
         }
@@ -28,14 +39,40 @@ impl PendingReads {
     /// Serves the reads whose index is applied.
     pub fn serve(&mut self, cx: &mut Context<'_>) {
         while let Some(first) = self.confirmed.first_entry()
-            && *first.key() <= cx.applied
+            && first.key().0 <= cx.applied
         {
-            first.remove().into_iter().for_each(|token| confirm(token, true, cx));
+            let ((index, until), tokens) = first.remove_entry();
+            self.deadlines.remove(&(until, index));
+            tokens.into_iter().for_each(|token| confirm(token, true, cx));
         }
+    }
+
+    /// Gives up the reads that this replica is too far behind for.
+    fn expire(&mut self, cx: &mut Context<'_>) {
+        while let Some((until, index)) = self.deadlines.first().copied()
+            && until <= cx.now
+        {
+            self.deadlines.pop_first();
+            let tokens = self.confirmed.remove(&(index, until)).unwrap_or_default();
+            tokens.into_iter().for_each(|token| confirm(token, false, cx));
+        }
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.deadlines.first().map(|(until, _)| *until)
     }
 
     pub fn len(&self) -> usize {
         self.confirmed.values().map(Vec::len).sum()
+    }
+}
+
+impl Server {
+    pub(super) fn expire_reads(&mut self, now: Mono) {
+        let mut reads = std::mem::take(&mut self.reads);
+        let (_, mut cx) = self.split(now);
+        reads.expire(&mut cx);
+        self.reads = reads;
     }
 }
 
@@ -74,5 +111,36 @@ mod tests {
         cx.applied = applied + 1;
         reads.serve(&mut cx);
         assert_eq!((reads.len(), answers(&mut alone)), (0, vec![(1, true)]));
+    }
+
+    #[test]
+    fn a_read_that_is_not_applied_in_time_is_not_confirmed() {
+        let mut alone = Alone::with(|_| {});
+        let far = alone.server.replica.applied() + 1_000;
+        let reads = |alone: &mut Alone, token| {
+            let mut reads = std::mem::take(&mut alone.server.reads);
+            let (_, mut cx) = alone.split();
+            reads.take(vec![ReadAnswer { context: token, index: Ok(far) }], &mut cx);
+            alone.server.reads = reads;
+        };
+        reads(&mut alone, 1);
+        let begun = alone.now;
+        alone.turn(vec![]);
+        reads(&mut alone, 2);
+        let until = begun.after(APPLY_WAIT);
+        assert!(alone.server.next_deadline().is_some_and(|at| at <= until));
+        alone.now = Mono(until.0 - Span::millis(100).as_nanos() as u64 - 1);
+        let said = |turn: crate::Turn| {
+            let confirmed = turn.effects.into_iter().filter_map(|effect| match effect {
+                Effect::ReadConfirmed { token, confirmed } => Some((token, confirmed)),
+                _ => None,
+            });
+            confirmed.collect::<Vec<_>>()
+        };
+        assert_eq!(said(alone.turn(vec![])), []);
+        assert_eq!(said(alone.turn(vec![])), [(1, false)]);
+        assert_eq!((alone.server.reads.len(), alone.server.reads.next_deadline().is_some()), (1, true));
+        assert_eq!(said(alone.turn(vec![])), [(2, false)]);
+        assert_eq!((alone.server.reads.len(), alone.server.reads.next_deadline()), (0, None));
     }
 }

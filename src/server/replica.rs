@@ -39,8 +39,10 @@ pub struct Replica {
     next_tick: Option<Mono>,
     compacted: u64,
     last_applied_term: u64,
-    /// When the leader that this replica follows was last heard of.
+    /// When a leader was last heard of. A replica that leads hears of itself.
     last_contact: Option<Mono>,
+    /// The first turn.
+    listens_since: Option<Mono>,
     snapshots: Snapshots,
     config: raft::Config,
     is_retired: bool,
@@ -110,6 +112,7 @@ impl Replica {
             compacted,
             last_applied_term: 0,
             last_contact: None,
+            listens_since: None,
             snapshots,
             config,
             is_retired: false,
@@ -134,8 +137,14 @@ impl Replica {
     /// Time passes for the group. Ticks that were missed do not all come at once: a replica that was paused has heard
     /// from nobody meanwhile, and is not to start an election before others had time to speak.
     pub fn tick(&mut self, now: Mono) {
+        self.listens_since.get_or_insert(now);
+        if self.raft.is_leader() {
+            self.last_contact = Some(now);
+        }
+        // one without members does not know its peers yet, and counts how long a leader has been silent
+        let is_alone = !self.has_peers() && self.raft.leader().is_none_or(|leader| leader == self.raft.id());
         // a leader goes on until the others have deposed it
-        if !self.has_peers() || (self.is_retired && !self.raft.is_leader()) {
+        if is_alone || (self.is_retired && !self.raft.is_leader()) {
             self.next_tick = None;
             return;
         }
@@ -232,9 +241,14 @@ impl Replica {
         self.store.free_bytes()
     }
 
-    /// `None`: this replica leads, or has not heard of any leader.
+    /// `None`: this replica leads, or has neither led nor heard of any leader.
     pub fn last_contact(&self) -> Option<Mono> {
         self.last_contact.filter(|_| !self.raft.is_leader())
+    }
+
+    /// `None`: it has had no turn yet.
+    pub fn listens_since(&self) -> Option<Mono> {
+        self.listens_since
     }
 
     /// Asks which index a read has to wait for: a later step has the answer.

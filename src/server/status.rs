@@ -23,7 +23,8 @@ impl Server {
         let raft = self.replica.raft();
         ServerStatus {
             id: raft.id(),
-            leader: raft.leader(),
+            // a removed server hears from nobody, and would never learn that the leader is gone
+            leader: raft.leader().filter(|id| *id == raft.id() || !self.joining.is_removed),
             term: raft.term(),
             applied_index: self.replica.applied(),
             log: log_status(raft),
@@ -36,6 +37,7 @@ impl Server {
             feature_level: self.members.feature_level,
             has_peers: self.replica.has_peers(),
             last_contact: self.replica.last_contact(),
+            listens_since: self.replica.listens_since(),
             broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),
             measured: self.metrics.published(),
             storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),

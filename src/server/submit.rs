@@ -32,10 +32,14 @@ impl Leader {
     ) -> Result<(), Fault> {
         let has_reservation = match result {
             _ if !self.evals.answered(eval, token, cx) => false,
+            // what another server's worker says is not to be believed
+            Ok(decision) if decision.plan.eval_id != eval || decision.eval.id != eval => {
+                self.worker_failed(eval, token, "it decided on another evaluation", cx);
+                false
+            }
             Ok(decision) => self.submit(token, *decision, is_split, cx)?,
             Err(why) => {
-                tracing::error!(target: "nomad.worker", eval_id = %eval, why, "a scheduler worker failed");
-                self.evals.nack(eval, token, cx);
+                self.worker_failed(eval, token, &why, cx);
                 false
             }
         };
@@ -43,6 +47,11 @@ impl Leader {
             cx.outbox.reservation(ReservationChange::Release { eval, token });
         }
         Ok(())
+    }
+
+    fn worker_failed(&mut self, eval: EvalId, token: EvalToken, why: &str, cx: &mut Context<'_>) {
+        tracing::error!(target: "nomad.worker", eval_id = %eval, why, "a scheduler worker failed");
+        self.evals.nack(eval, token, cx);
     }
 
     /// Whether an entry is to carry what is placed.

@@ -163,6 +163,74 @@ fn a_second_answer_of_a_worker_is_nothing() {
     assert_eq!(alone.allocs("a").len(), 1);
 }
 
+/// A worker of another server that is broken, or no worker.
+#[test]
+fn a_worker_that_decides_on_another_evaluation_has_failed() {
+    for names in [(true, false), (false, true), (true, true)] {
+        let mut alone = Alone::with(|_| {});
+        alone.work(vec![asks(registration(spec("a", 1)))]);
+        let view = alone.view();
+        let blocked = view.open_evals().unwrap().remove(0);
+        assert_eq!(blocked.status, EvalStatus::Blocked, "there is no node");
+        let task = alone.tasks(vec![asks(registration(spec("b", 1)))]).remove(0);
+        let Input::Planned { eval, token, result: Ok(mut decision) } = alone.planned(&task) else {
+            panic!("a worker decides")
+        };
+        assert!(decision.plan.is_no_op() && eval != blocked.id);
+        decision.created.clear();
+        if names.0 {
+            decision.eval = blocked.clone();
+        }
+        if names.1 {
+            decision.plan.eval_id = blocked.id;
+        }
+        let turn = alone.turn(vec![Input::Planned { eval, token, result: Ok(decision) }]);
+        assert_eq!(turn.reservations, [ReservationChange::Release { eval, token }]);
+        assert_eq!(alone.view().eval(blocked.id).unwrap(), Some(blocked));
+        alone.now = alone.now.after(Span::minutes(1));
+        let again: Vec<EvalId> = alone.tasks(vec![]).iter().map(|task| task.eval.id).collect();
+        assert_eq!(again, [eval], "it is given out again, as one that a worker has failed on");
+    }
+}
+
+/// An answer goes to the asker: its watch would take the place of the other node's.
+#[test]
+fn a_node_asks_for_itself_alone() {
+    let mut alone = Alone::with(|_| {});
+    let (node, other) = (info(1), info(2));
+    for info in [&node, &other] {
+        alone.add_node(info.clone());
+    }
+    let (id, secret, generation) = (node.id, node.secret, Generation::default());
+    let requests = [
+        NodeRequest::Register { info: Box::new(node) },
+        NodeRequest::Heartbeat { node: id, secret },
+        NodeRequest::Watch { node: id, secret, generation, since: 0, servers: 0 },
+        NodeRequest::Fetch { node: id, secret, allocs: vec![] },
+        NodeRequest::report(id, secret, 0, &[]),
+    ];
+    for (n, request) in requests.into_iter().enumerate() {
+        let relayed = ServerRequest::Node { node: other.id, request: request.clone() };
+        for (from, body) in
+            [(Peer::Node(other.id), Body::Request(request)), (Peer::Server(2), Body::ServerRequest(relayed))]
+        {
+            let bytes = frame::encode(&Frame { request: 7, body });
+            let effects = alone.turn(vec![Input::Frame { from, bytes }]).effects;
+            let [Effect::Send { to, bytes }] = &effects[..] else { panic!("{n}: {effects:?}") };
+            assert_eq!(*to, from);
+            let reply = match frame::decode(bytes).expect("is a frame").body {
+                Body::Reply(reply) | Body::ServerReply(ServerReply::Node { reply, .. }) => reply,
+                body => panic!("{body:?}"),
+            };
+            let is_refused = |message: &str| message.contains("for itself alone");
+            assert!(
+                matches!(&reply, NodeReply::Refused { message } if is_refused(message)),
+                "{n}: {reply:?}"
+            );
+        }
+    }
+}
+
 /// What a node asks, as the server that it is connected to passes it on.
 fn relayed(from: Peer) -> Input {
     let node = info(1);

@@ -51,6 +51,7 @@ impl Server {
         let had_inputs = !inputs.is_empty();
         self.with_leader(now.mono, Leader::expire)?;
         self.with_forwarding(now.mono, Forwarding::expire);
+        self.expire_reads(now.mono);
         for input in inputs {
             self.input(input, now.mono)?;
         }

@@ -71,6 +71,17 @@ pub enum NodeRequest {
 }
 
 impl NodeRequest {
+    /// The node that this is said to come from.
+    pub fn node(&self) -> NodeId {
+        match self {
+            NodeRequest::Register { info } => info.id,
+            NodeRequest::Heartbeat { node, .. }
+            | NodeRequest::Watch { node, .. }
+            | NodeRequest::Fetch { node, .. }
+            | NodeRequest::Report { node, .. } => *node,
+        }
+    }
+
     /// Each update with what was found of it, if that is to be told.
     pub fn report(
         node: NodeId,

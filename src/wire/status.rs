@@ -3,7 +3,7 @@
 use super::metrics::MetricsSnapshot;
 use model::id::Uuid;
 use model::member::ServerMember;
-use model::time::Mono;
+use model::time::{Mono, Span};
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,8 +29,10 @@ pub struct ServerStatus {
     pub is_removed: bool,
     /// Other servers are members of the region.
     pub has_peers: bool,
-    /// When the leader was last heard of, where this server follows one.
+    /// When this server last heard of a leader, or led. `None`: it leads, or has done neither yet.
     pub last_contact: Option<Mono>,
+    /// This server's first turn; `None` before it, and where no server runs.
+    pub listens_since: Option<Mono>,
     pub broker: BrokerStatus,
     /// Up to a second old.
     pub measured: Arc<MetricsSnapshot>,
@@ -42,6 +44,13 @@ impl ServerStatus {
     /// The server that leads, as the state lists it.
     pub fn leading_member(&self) -> Option<&ServerMember> {
         self.members.iter().find(|member| Some(member.id) == self.leader)
+    }
+
+    /// How long the leader has not been heard of: for as long as this server runs, if it never was.
+    pub fn silence(&self, now: Mono) -> Span {
+        let leads = self.leader == Some(self.id);
+        let since = self.last_contact.or(self.listens_since).filter(|_| !leads);
+        since.map_or(Span::ZERO, |at| now.since(at))
     }
 
     /// What this server has applied is all that there is: it leads, and no other server could have been elected meanwhile.

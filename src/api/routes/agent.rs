@@ -13,7 +13,8 @@ use crate::{Call, RequestContext, RouteOutcome};
 use model::member::{ServerMember, Suffrage};
 
 pub fn own_self(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    let shape = SelfShape::new(call.ctx.agent, call.ctx.status, call.ctx.client, (call.ctx.threads)());
+    let ctx = call.ctx;
+    let shape = SelfShape::new(ctx.agent, ctx.status, ctx.client, (ctx.threads)(), ctx.now);
     Ok(RouteOutcome::Respond(Response::json(&shape, call.query.pretty)))
 }
 

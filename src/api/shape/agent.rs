@@ -3,6 +3,7 @@
 use crate::agent::{AgentInfo, ClientReport};
 use crate::shape::operator::full_name;
 use model::member::{ServerInfo, ServerMember, Suffrage};
+use model::time::Mono;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -24,11 +25,12 @@ impl SelfShape {
         status: &ServerStatus,
         client: Option<&ClientReport>,
         threads: Option<u64>,
+        now: Mono,
     ) -> Self {
         SelfShape {
             config: config(agent),
             member: MemberShape::new(agent, status.id, &own_info(agent)),
-            stats: stats(agent, status, client, threads),
+            stats: stats(agent, status, client, threads, now),
         }
     }
 }
@@ -268,6 +270,7 @@ fn stats(
     status: &ServerStatus,
     client: Option<&ClientReport>,
     threads: Option<u64>,
+    now: Mono,
 ) -> BTreeMap<&'static str, BTreeMap<&'static str, String>> {
     let leader = status.leader == Some(status.id);
     let mut stats = [(
@@ -299,7 +302,7 @@ fn stats(
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         );
-        stats.insert("raft", raft_stats(status, leader));
+        stats.insert("raft", raft_stats(status, leader, now));
         stats.insert("serf", serf_stats());
         stats.insert("broker", broker_stats(status));
     }
@@ -310,8 +313,13 @@ fn stats(
 }
 
 /// `last_snapshot_*`: drover's state is durable by itself, and takes the place of a snapshot as soon as the log before it goes.
-fn raft_stats(status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, String> {
+fn raft_stats(status: &ServerStatus, leader: bool, now: Mono) -> BTreeMap<&'static str, String> {
     let log = &status.log;
+    let last_contact = match status.last_contact {
+        _ if leader => "0".to_string(),
+        None => "never".to_string(),
+        Some(at) => now.since(at).to_string(),
+    };
     let member = |member: &ServerMember| {
         let suffrage = if member.suffrage == Suffrage::Voter { "Voter" } else { "Nonvoter" };
         format!("{{Suffrage:{suffrage} ID:{} Address:{}}}", member.id, member.info.rpc_addr)
@@ -335,7 +343,7 @@ fn raft_stats(status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, Str
         ("term", status.term.to_string()),
         ("applied_index", status.applied_index.to_string()),
         ("commit_index", log.commit_index.to_string()),
-        ("last_contact", if leader { "0" } else { "never" }.to_string()),
+        ("last_contact", last_contact),
         ("num_peers", status.voters.len().saturating_sub(1).to_string()),
     ]
     .into_iter()

@@ -59,6 +59,53 @@ fn a_default_read_is_confirmed_once_and_a_stale_one_never() {
 }
 
 #[test]
+fn last_contact_counts_from_the_start_where_nobody_was_heard() {
+    let mut world = follower();
+    let header = |world: &World, name: &str| world.get("/v1/jobs?stale").header(name).map(str::to_string);
+    let begun = Mono(world.now.0 - Span::millis(4_000).as_nanos() as u64);
+    world.status.listens_since = Some(begun);
+    assert_eq!(header(&world, "X-Nomad-LastContact").as_deref(), Some("300"));
+    (world.status.leader, world.status.last_contact) = (None, None);
+    assert_eq!(header(&world, "X-Nomad-LastContact").as_deref(), Some("4000"));
+    assert_eq!(header(&world, "X-Nomad-KnownLeader").as_deref(), Some("false"));
+    world.status.leader = Some(world.status.id);
+    assert_eq!(header(&world, "X-Nomad-LastContact").as_deref(), Some("0"), "it leads");
+}
+
+#[test]
+fn an_agent_shows_last_contact_as_raft_does() {
+    let mut world = follower();
+    let shown = |world: &World| world.json("/v1/agent/self")["stats"]["raft"]["last_contact"].clone();
+    assert_eq!(shown(&world), "300ms");
+    world.status.last_contact = Some(Mono(world.now.0 - 12_300_000));
+    assert_eq!(shown(&world), "12.3ms");
+    world.status.last_contact = None;
+    assert_eq!(shown(&world), "never");
+    world.status.leader = Some(world.status.id);
+    assert_eq!(shown(&world), "0");
+}
+
+#[test]
+fn a_read_at_a_full_server_that_lags_is_refused_with_why() {
+    let mut world = follower();
+    world.status.storage_fault = Some("the disk is full".into());
+    let read = request(Method::Get, "/v1/jobs", "");
+    let RouteOutcome::ConfirmRead(wait) = world.step(&read, WaitState::default()) else {
+        panic!("is answered unconfirmed");
+    };
+    world.now = world.now.after(Span::seconds(5));
+    let said = |outcome| match outcome {
+        RouteOutcome::Respond(response) => (response.status, text(&response)),
+        _ => panic!("it waits longer than for a leader"),
+    };
+    let (status, why) = said(world.step(&read, wait.state));
+    assert!(status == 500 && why.contains("disk is full") && why.contains("ask another server"), "{why}");
+    assert_eq!(world.get("/v1/jobs?stale").status, 200);
+    world.status.leader = None;
+    assert_eq!(said(world.step(&read, wait.state)), (500, "No cluster leader".to_string()));
+}
+
+#[test]
 fn a_query_that_waits_is_not_confirmed_again() {
     let world = follower();
     let index = world.get("/v1/jobs?stale").header("X-Nomad-Index").expect("is told").to_string();

@@ -1,6 +1,7 @@
 //! Changes of membership: how they come about, what is refused, and what a crash or an inherited removal leaves.
 
 use super::cluster::{Cluster, Disk};
+use crate::election::ELECTION_TICKS;
 use crate::members::{MAX_MEMBERS, PROMOTION_LAG_ENTRIES};
 use crate::{ChangeRefused as R, Members, MembershipChange};
 
@@ -293,4 +294,23 @@ fn members_are_stored_as_ever() {
     assert_eq!(Members::decode(&members.encode()), Ok(members));
     assert_eq!(Members::of_voters([1]).encode(), [1, 1, 0, 0, 0, 0]);
     assert!(Members::decode(&[1, 1, 0, 1, 1, 0, 0]).is_err(), "a joint change is under way");
+}
+
+#[test]
+fn a_learner_forgets_a_leader_that_it_does_not_hear() {
+    let mut cluster = Cluster::new(11, &[1, 2, 3]);
+    add_learner(&mut cluster, 4);
+    let leader = cluster.leader();
+    let term = cluster.node(4).term();
+    for n in 0..4 * ELECTION_TICKS {
+        cluster.step();
+        assert_eq!(cluster.node(4).leader(), leader, "{n}: it hears of it");
+    }
+    cluster.isolate(4);
+    assert!(cluster.read(4, 7));
+    (0..2 * ELECTION_TICKS).for_each(|_| cluster.step());
+    assert_eq!((cluster.node(4).leader(), cluster.node(4).term()), (None, term));
+    assert!(cluster.replicas[&4].answers.iter().any(|a| a.context == 7 && a.index.is_err()));
+    cluster.heal();
+    cluster.until("it hears again", 10, |c| c.node(4).leader() == leader);
 }

@@ -2,6 +2,7 @@
 
 use super::cluster::{Cluster, Disk};
 use crate::record::{decode_message, encode_message};
+use crate::snapshot::MAX_TERMS_AHEAD;
 use crate::{InstallRefused, Installed, Members, MembershipChange, Room, Saved, Snapshot};
 use raft_engine::Storage;
 use raft_engine::eraftpb::MessageType;
@@ -90,9 +91,12 @@ fn installing_is_refused_with_a_reason() {
     assert_eq!(cluster.node(leader).install(&good), Err(InstallRefused::Leading));
     let follower = cluster.node(follower);
     assert_eq!(follower.install(&snapshot(50, 1, &[8, 9])), Err(InstallRefused::NotMember));
-    for (index, term) in [(0, 1), (1, 0), (u64::MAX, 1)] {
+    let term = follower.term();
+    let too_far = term + MAX_TERMS_AHEAD + 1;
+    for (index, term) in [(0, 1), (1, 0), (u64::MAX, 1), (50, too_far), (1, u64::MAX)] {
         assert_eq!(follower.install(&snapshot(index, term, &[1, 2, 3])), Err(InstallRefused::Invalid));
     }
+    assert_eq!(follower.term(), term, "the next election has a term, too");
     for refused in [InstallRefused::Leading, InstallRefused::NotMember, InstallRefused::Invalid] {
         assert!(refused.to_string().contains(": "), "{refused} says what to do");
     }

@@ -11,7 +11,8 @@ use model::scheduling::SchedulerSettings;
 use model::time::Now;
 use state::samples::{AT, founding, in_memory, server_info};
 use state::store::{Options, Store};
-use wire::request::{Refusal, WriteReply};
+use wire::request::{Refusal, WriteReply, WriteRequest};
+use wire::snapshot::{SnapshotMessage, SnapshotOffer};
 
 /// Servers that all reach each other.
 pub struct Meeting {
@@ -211,4 +212,66 @@ fn a_learner_holds_no_stamps_of_a_region_of_one_voter() {
     server.turn(Now { mono: meeting.now.after(Span::millis(1)), wall: Some(AT + Span::hours(48)) }, vec![]);
     assert!(server.clock.leapt().is_some());
     assert!(!server.clock.is_held(), "nobody could ever confirm the time");
+}
+
+#[test]
+fn no_snapshot_of_a_removed_server_is_heard() {
+    let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
+    meeting.run(Span::seconds(10));
+    let leader = meeting.servers.iter().position(|server| server.status().ready).expect("one leads");
+    let (gone, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let id = meeting.servers[gone].id();
+    let action = WriteRequest::RemoveServer { id };
+    meeting.turn(leader, vec![Input::Request { token: 1, action }]);
+    meeting.run(Span::seconds(10));
+    assert_eq!(meeting.suffrage(other, id), Some(Suffrage::Removed));
+    let leads = meeting.servers[leader].id();
+    let server = &mut meeting.servers[other];
+    let offer = SnapshotOffer {
+        transfer: 1,
+        index: 1,
+        term: 1,
+        members: raft::Members::of_voters([5, 6, 7]).encode(),
+        applied_state: vec![],
+        bytes: 1,
+        region_id: server.region(),
+    };
+    let mut is_answered = |from| {
+        let message = SnapshotMessage::Offer(Box::new(offer.clone()));
+        let turn =
+            server.turn(Now { mono: meeting.now, wall: Some(AT) }, vec![Input::Snapshot { from, message }]);
+        turn.effects.iter().any(|effect| matches!(effect, Effect::SendSnapshot { .. }))
+    };
+    assert!(is_answered(leads) && !is_answered(id));
+}
+
+#[test]
+fn a_removed_server_knows_no_leader() {
+    let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
+    meeting.run(Span::seconds(10));
+    let gone = meeting.servers.iter().position(|server| !server.status().ready).expect("one follows");
+    assert!(meeting.servers[gone].status().leader.is_some());
+    meeting.servers[gone].removed();
+    assert_eq!(meeting.servers[gone].status().leader, None);
+}
+
+/// It heard of a leader before it got the state that names its peers.
+#[test]
+fn a_server_without_members_forgets_a_silent_leader() {
+    let mut meeting = Meeting::of(&[(5, 1), (6, 0)]);
+    let mut heard = false;
+    for _ in 0..100 {
+        meeting.run(Span::millis(50));
+        let server = &meeting.servers[1];
+        heard = server.status().leader.is_some() && server.replica.raft().members().is_empty();
+        if heard {
+            break;
+        }
+    }
+    assert!(heard, "the leader speaks first");
+    for _ in 0..40 {
+        meeting.now = meeting.now.after(Span::millis(100));
+        meeting.turn(1, vec![]);
+    }
+    assert_eq!(meeting.servers[1].status().leader, None);
 }

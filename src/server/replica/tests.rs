@@ -90,3 +90,16 @@ fn missed_ticks_do_not_come_at_once() {
     }
     assert!(pair.replicas[1].has_work() && pair.replicas[1].raft().term() == term, "it asks for votes first");
 }
+
+/// Nobody else led meanwhile: what it shows is as new as its last turn as leader.
+#[test]
+fn a_deposed_leader_has_heard_of_itself() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.replicas[0].last_contact(), None, "it leads");
+    let led = pair.now.after(Span::hours(1));
+    pair.replicas[0].tick(led);
+    pair.replicas[0].step_down();
+    pair.replicas[0].tick(led.after(Span::seconds(1)));
+    assert_eq!(pair.replicas[0].last_contact(), Some(led));
+    assert_eq!(pair.replicas[0].listens_since(), Some(Mono(1).after(Span::millis(100))), "its first turn");
+}

@@ -120,6 +120,30 @@ fn a_snapshot_is_acknowledged_when_it_is_installed() {
     assert_eq!(again, [(LEADER, SnapshotMessage::Installed { transfer: 8 })], "it has it already");
 }
 
+/// Any server may offer any index: what is applied is neither replaced nor a reason to learn a term.
+#[test]
+fn an_offer_of_what_is_applied_changes_nothing() {
+    let region = leader();
+    let mut follower = Follower::new();
+    follower.take_all(&mut sender(&region, 7));
+    follower.step();
+    let (term, members) = (follower.raft.term(), follower.raft.members().clone());
+    let mut says = |index, term| {
+        let offer = SnapshotOffer { index, term, ..offer(&region, 8) };
+        follower.hear(LEADER, SnapshotMessage::Offer(Box::new(offer)))
+    };
+    let applied = region.store.applied();
+    let has_it = [(LEADER, SnapshotMessage::Installed { transfer: 8 })];
+    assert_eq!(says(1, u64::MAX), has_it);
+    assert_eq!(says(applied, 1), has_it);
+    for other in [2, u64::MAX] {
+        assert_eq!(says(applied, other), stopped(8, StopReason::Refused), "no leader has that");
+    }
+    assert_eq!((follower.raft.term(), follower.raft.members()), (term, &members));
+    assert!(!follower.raft.has_work(), "nothing is to be installed");
+    (0..30).for_each(|_| follower.raft.tick());
+}
+
 #[test]
 fn chunks_that_are_doubled_late_or_foreign_change_nothing() {
     let region = leader();
