@@ -136,7 +136,7 @@ fn run_checked(seed: u64) -> Result<Run, String> {
     if first.turns < 1000 {
         return Err(format!("had only {} turns", first.turns));
     }
-    if seed % RUN_TWICE == 0 {
+    if seed.is_multiple_of(RUN_TWICE) {
         let second = run(seed, false).map_err(|e| format!("failed the second time: {e}"))?;
         if first.hash != second.hash {
             return Err("does not repeat itself".to_string());

@@ -11,6 +11,7 @@ use model::resources::TOO_MANY;
 use model::time::Span;
 use std::collections::BTreeSet;
 
+mod groups;
 mod rollouts;
 
 fn nodes(n: u128) -> Vec<Node> {

@@ -2,7 +2,6 @@
 
 use super::*;
 use model::alloc::{Allocation, DesiredStatus, Health};
-use model::constraint::Constraint;
 use model::deployment::{DeploymentGroup, DeploymentStatus as S};
 use model::id::AllocId;
 use model::time::Wall;
@@ -478,33 +477,4 @@ fn a_node_that_joins_later_begins_nothing_new() {
     let decision = world.run(&rolling(1));
     assert_eq!((placed_on(&decision), places(&decision)[0].deployment), (vec![late], None));
     assert_eq!(decision.plan.deployment, None);
-}
-
-#[test]
-fn a_group_that_has_its_version_joins_no_deployment_of_another() {
-    let mut spec = rolling(1);
-    let mut late = spec.groups[0].clone();
-    late.name = "late".into();
-    let (left, operand, right) = ("${node.class}".into(), "=".into(), "fast".into());
-    late.constraints.push(Constraint { left, operand, right });
-    spec.groups.push(late);
-    let mut world = settled(nodes(2), &spec);
-    judge(&mut world, 2, true);
-    world.run(&spec);
-    assert_eq!(status(&world), S::Successful, "nobody can run the other group");
-
-    let joined = join(&mut world, 3);
-    world.nodes.get_mut(&joined).expect("it is there").info.class = "fast".into();
-    assert_eq!(placed_on(&world.run(&spec)), [joined; 2]);
-    // with what it has placed in sight
-    world.run(&spec);
-    let parts = |world: &Harness| world.deployment.as_ref().expect("a deployment").groups.clone();
-    assert_eq!(parts(&world).into_keys().collect::<Vec<_>>(), ["late"]);
-    let of = world.deployment.as_ref().expect("a deployment").id;
-    let placed = world.allocs.values_mut().find(|a| a.deployment == Some(of)).expect("it is placed");
-    placed.client = C::Running;
-    placed.health = Some(Health { healthy: Some(true), ..Health::default() });
-    world.deployment.as_mut().expect("a deployment").groups.get_mut("late").expect("its part").healthy = 1;
-    world.run(&spec);
-    assert_eq!(status(&world), S::Successful);
 }
