@@ -47,7 +47,7 @@ pub fn senders(inputs: &[Input]) -> BTreeSet<u64> {
 
 impl Heard {
     /// That server `own` has had a turn, and heard of `senders`. `before`, `after`: the leader that it knew. `claims`: who says of itself that
-    /// it leads.
+    /// it leads, or has led.
     fn note(
         &mut self,
         own: u64,
@@ -109,7 +109,9 @@ impl World {
         let after = self.leader_of(at);
         let all = self.regions.servers_of(at.region);
         let claim = |at: &ServerAt| self.leader_of(*at).filter(|id| *id == self.regions[*at].id());
-        let claims: BTreeSet<u64> = all.iter().filter_map(claim).collect();
+        // what one said that led before may come late, and with it that it leads no more
+        let led = self.regions[at.region].leaders.values().copied();
+        let claims: BTreeSet<u64> = all.iter().filter_map(claim).chain(led).collect();
         let (now, own) = (self.now, self.regions[at].id());
         self.regions[at].heard.note(own, senders, (before, after), |id| claims.contains(&id), now);
     }

@@ -271,7 +271,10 @@ fn drop_older_terminal<'a>(job: &Job, mut allocs: AllocSet<'a>) -> AllocSet<'a> 
 /// Which names are taken (scheduler.md 8.2.11).
 fn name_index(group: &TaskGroup, sets: &GroupAllocSets) -> NameIndex {
     let all = [&sets.untainted, &sets.migrating, &sets.now, &sets.lost];
-    NameIndex::new(desired_count(group), all.into_iter().flat_map(|s| s.values()).map(|a| a.index()))
+    // of one that is away and was replaced the name is its replacement's, which keeps it wherever it goes
+    let has_a_name = |a: &&&Allocation| a.client != ClientStatus::Unknown || a.next.is_none();
+    let named = all.into_iter().flat_map(|s| s.values()).filter(has_a_name);
+    NameIndex::new(desired_count(group), named.map(|a| a.index()))
 }
 
 /// The allocations that have to be replaced, in the order of their names; and how many were updated in place

@@ -231,3 +231,13 @@ fn r10_a_hold_has_one_evaluation_that_ends_it() {
     lost[0].followup_eval = Some(case.eval.id);
     assert_eq!(due(&case.changes(&lost)), [(Trigger::AllocReschedule, 65, 1)], "it comes too early now");
 }
+
+#[test]
+fn r8_2_11_what_is_away_and_replaced_takes_no_name() {
+    let job = replacing();
+    let mut allocs = [away(&job, 10), alloc(&job, 0, 1)];
+    let has_two = |allocs: &[Allocation]| Case::of(&job).changes(allocs).names["g"].is_duplicate(0);
+    assert!(has_two(&allocs));
+    allocs[0].next = Some(allocs[1].id);
+    assert!(!has_two(&allocs), "the replacement keeps the name when it moves");
+}
