@@ -173,7 +173,7 @@ impl World {
             NodeReply::Alive { .. } if self.registered.insert(node) => {
                 self.ask(node, NodeRequest::Heartbeat { node, secret: NodeSecret::default() });
             }
-            NodeReply::Alive { ttl } => {
+            NodeReply::Alive { ttl, .. } => {
                 self.alive.insert(node);
                 self.beats.insert((clock::mono().after(Span(ttl.0 / 2)), node));
             }
