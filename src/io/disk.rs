@@ -50,7 +50,7 @@ pub struct Reserve {
     kept: bool,
     /// The reserve was given up, or could never be made: no new writes.
     spent: AtomicBool,
-    /// It was a quota that ended: what the file system still has room for says nothing of that.
+    /// A quota has ended: what the file system still has room for says nothing of that.
     by_quota: AtomicBool,
     lock: Mutex<()>,
 }

@@ -3,6 +3,8 @@
 //!
 //! Refuses to know: what a plan holds. All of it can be rebuilt from the state.
 
+mod pause;
+
 use super::Config;
 use super::blocked::{BlockOutcome, Blocked};
 use super::broker::{Broker, DELIVERY_LIMIT};
@@ -17,6 +19,7 @@ use model::id::{EvalId, EvalToken};
 use model::job::JobType;
 use model::plan::Decision;
 use model::time::{Mono, Span};
+use pause::is_paused;
 use scheduler::Attempt;
 use state::fault::Fault;
 use state::view::View;
@@ -82,45 +85,6 @@ impl Evals {
         if !self.paused {
             self.enqueue_when_due(eval, cx);
         }
-    }
-
-    /// A pause empties the queues: what workers held, or was on its way into the log, comes back to none of them. Its end fills them
-    /// from the state, as a new leader does, and like that one only when the state shows every plan of before: an evaluation whose
-    /// plan is still on its way would be planned a second time.
-    pub fn follow_pause(&mut self, view: &View, plans: &Plans, cx: &mut Context<'_>) -> Result<(), Fault> {
-        let paused = is_paused(view, cx)?;
-        if paused == self.paused {
-            self.is_ending = false;
-            return Ok(());
-        }
-        if paused {
-            cx.outbox.drop_deferred();
-            *self = Evals::new(view, cx)?;
-            return Ok(());
-        }
-        self.is_ending = plans.in_flight() > 0;
-        if !self.is_ending {
-            *self = Evals::new(view, cx)?;
-            view.open_evals()?.into_iter().for_each(|eval| self.restore(eval, cx));
-        }
-        Ok(())
-    }
-
-    /// The disk may be full, or have room again.
-    pub fn follow_room(&mut self, plans: &Plans, cx: &mut Context<'_>) -> Result<(), Fault> {
-        if self.has_room == cx.space_free {
-            return Ok(());
-        }
-        self.has_room = cx.space_free;
-        self.follow_pause(&cx.view()?, plans, cx)
-    }
-
-    /// Ends a pause that is over once no plan of before it is on its way any more.
-    pub fn end_pause(&mut self, plans: &Plans, cx: &mut Context<'_>) -> Result<(), Fault> {
-        if !self.is_ending || plans.in_flight() > 0 {
-            return Ok(());
-        }
-        self.follow_pause(&cx.view()?, plans, cx)
     }
 
     pub fn apply_change(&mut self, eval: &Evaluation, cx: &Context<'_>) {
@@ -470,10 +434,6 @@ impl Evals {
     pub fn broker_mut(&mut self) -> &mut Broker {
         &mut self.broker
     }
-}
-
-fn is_paused(view: &View, cx: &Context<'_>) -> Result<bool, Fault> {
-    Ok(!cx.space_free || view.scheduler_config()?.settings.pause_eval_broker)
 }
 
 /// What the leader's own workers take.
