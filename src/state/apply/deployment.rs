@@ -345,7 +345,9 @@ impl ApplyTxn<'_> {
     }
 
     fn put_deployment(&mut self, mut deployment: Deployment, at: Wall) -> Result<(), Fault> {
-        assert_ne!(deployment.create_index, 0, "a deployment is stored under the index that created it");
+        if deployment.create_index == 0 {
+            return Err(Fault::corrupt(format!("deployment {} was never created", deployment.id)));
+        }
         (deployment.modify_index, deployment.modify_time) = (self.index(), at);
         let creation_key = creation_key(&deployment);
         self.put(&tables::deployment_key(creation_key), &deployment)?;

@@ -81,11 +81,9 @@ impl ApplyTxn<'_> {
 
     fn write_eval(&mut self, old: Option<&Evaluation>, eval: &mut Evaluation) -> Result<(), Fault> {
         eval.modify_index = self.index();
-        assert!(
-            old.is_none_or(|old| (old.id, old.create_index) == (eval.id, eval.create_index)),
-            "an evaluation stays where it was created"
-        );
-        assert!(eval.modify_time >= eval.create_time, "an evaluation changes after it was created");
+        if old.is_some_and(|old| (old.id, old.create_index) != (eval.id, eval.create_index)) {
+            return Err(Fault::corrupt(format!("evaluation {} lies where another one was created", eval.id)));
+        }
         if eval.create_index > eval.modify_index {
             return Err(Fault::corrupt(format!("evaluation {} was created after its change", eval.id)));
         }
