@@ -209,6 +209,7 @@ fn a_learner_holds_no_stamps_of_a_region_of_one_voter() {
     meeting.run(Span::seconds(3));
     assert_eq!(meeting.suffrage(0, 9), Some(Suffrage::Learner));
     let server = &mut meeting.servers[0];
+    server.clock.observe_stamp(Some(AT), Some(meeting.now));
     server.turn(Now { mono: meeting.now.after(Span::millis(1)), wall: Some(AT + Span::hours(48)) }, vec![]);
     assert!(server.clock.leapt().is_some());
     assert!(!server.clock.is_held(), "nobody could ever confirm the time");

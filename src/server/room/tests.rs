@@ -1,4 +1,4 @@
-//! What one server does of its own accord while its disk is full: nothing that is written.
+//! What one server does of its own accord while its disk is full: nothing that is written. And what nodes are told.
 
 use super::super::effects::{Effect, Input};
 use super::super::reservations::ReservationChange;
@@ -98,4 +98,23 @@ fn nodes_are_heard_and_ask_again_while_the_disk_is_full() {
     alone.turns(3);
     let status = |info: &NodeInfo| alone.node(info.id).status;
     assert_eq!((status(&ready), status(&new)), (NodeStatus::Ready, NodeStatus::Down), "one was silent");
+}
+
+#[test]
+fn answers_to_a_node_name_what_it_is_registered_as() {
+    let mut alone = Alone::with(|_| {});
+    let digest = |alone: &mut Alone, node: &NodeInfo, request| match alone.node_is_told(node, request) {
+        NodeReply::Alive { info, .. } => info,
+        told => panic!("{told:?}"),
+    };
+    let (first, mut changed) = (info(1), info(1));
+    changed.class = "other".into();
+    let mut registered = vec![];
+    for node in [first, changed] {
+        let known = digest(&mut alone, &node, NodeRequest::Register { info: Box::new(node.clone()) });
+        let heartbeat = NodeRequest::Heartbeat { node: node.id, secret: node.secret };
+        assert_eq!(digest(&mut alone, &node, heartbeat), known);
+        registered.push(known);
+    }
+    assert_ne!(registered[0], registered[1]);
 }
