@@ -160,7 +160,7 @@ impl Leader {
                 closed.into_iter().for_each(|node| self.plans.closed(node));
                 cx.reply(token, result.map(|done| with_evals(done, evals, None)));
             }
-            OnApply::NodeAlive { asker, node } => self.nodes.alive(asker, node, result, cx)?,
+            OnApply::NodeAlive { asker, node, info } => self.nodes.alive(asker, (node, info), result, cx)?,
             OnApply::NodeReported { asker } => reports::reported(asker, &result, cx),
             OnApply::Plan { eval, token, next } => self.plan_applied(eval, token, next, cx),
             OnApply::EvalFailed { eval } => self.evals.failure_applied(&eval),

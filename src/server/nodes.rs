@@ -102,9 +102,10 @@ impl Nodes {
             }
             _ => vec![],
         };
-        let node = info.id;
+        // not what the state holds once it is applied: another registration may be applied with it
+        let then = OnApply::NodeAlive { asker, node: info.id, info: info_digest(&info) };
         let command = Command::RegisterNode { info: Box::new(info), evals, at: cx.at };
-        cx.propose(command, OnApply::NodeAlive { asker, node });
+        cx.propose(command, then);
         Ok(())
     }
 
@@ -149,7 +150,7 @@ impl Nodes {
         let event = message.map(|message| Box::new(node_event(message, at)));
         let evals = system_jobs.node_evals(id, view, cx)?;
         let command = Command::UpdateNodeStatus { node: id, status, event, evals, at };
-        cx.propose(command, OnApply::NodeAlive { asker, node: id });
+        cx.propose(command, OnApply::NodeAlive { asker, node: id, info: info_digest(&node.info) });
         Ok(())
     }
 
@@ -157,7 +158,7 @@ impl Nodes {
     pub fn alive(
         &mut self,
         asker: Asker,
-        id: NodeId,
+        (id, info): (NodeId, u64),
         result: Result<WriteReply, Refusal>,
         cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
@@ -166,9 +167,7 @@ impl Nodes {
             return Ok(());
         }
         let ttl = self.heartbeats.heard(id, cx.now);
-        let node = cx.view()?.node(id)?;
-        let info = node.as_ref().map_or(0, |node| info_digest(&node.info));
-        let missed = node.is_some_and(|node| was_missed(&node));
+        let missed = cx.view()?.node(id)?.is_some_and(|node| was_missed(&node));
         cx.answer(
             asker,
             if missed { NodeReply::Missed { ttl, info } } else { NodeReply::Alive { ttl, info } },

@@ -50,9 +50,11 @@ pub enum OnApply {
     ServerRemoved {
         token: u64,
     },
+    /// `info`: the digest of what the node is registered as by then.
     NodeAlive {
         asker: Asker,
         node: NodeId,
+        info: u64,
     },
     NodeReported {
         asker: Asker,

@@ -10,8 +10,8 @@ pub(super) fn checksum(seed: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, seed)
 }
 
-/// By which a node sees whether its newest registration is the one that counts. A server of another build may compute another digest:
-/// one is held against another of the same server's region only.
+/// By which a node sees whether its newest registration is the one that counts. Servers of other builds may compute other digests: a
+/// node compares what servers say with what they said before, never with a digest of its own.
 pub fn info_digest(info: &NodeInfo) -> u64 {
     checksum(0, &record::encode_part("node", info))
 }

@@ -6,6 +6,7 @@ use super::super::testing::{Alone, asks, registration};
 use model::alloc::ClientStatus;
 use model::node::{NodeInfo, NodeStatus};
 use model::time::Span;
+use state::checksum::info_digest;
 use state::samples::{AT, info, spec};
 use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command};
@@ -117,4 +118,27 @@ fn answers_to_a_node_name_what_it_is_registered_as() {
         registered.push(known);
     }
     assert_ne!(registered[0], registered[1]);
+}
+
+/// A late one is applied in the turn of the newest: the heartbeat after them tells the node so.
+#[test]
+fn each_registration_is_answered_with_its_own_digest() {
+    let mut alone = Alone::with(|_| {});
+    let (newest, mut late) = (info(1), info(1));
+    late.class = "earlier".into();
+    let register = |(request, info): (u64, &NodeInfo)| {
+        let body = Body::Request(NodeRequest::Register { info: Box::new(info.clone()) });
+        Input::Frame { from: Peer::Node(info.id), bytes: frame::encode(&Frame { request, body }) }
+    };
+    let turn = alone.turn([(1, &newest), (2, &late)].map(register).into());
+    let told = turn.effects.iter().filter_map(|effect| match effect {
+        Effect::Send { to: Peer::Node(_), bytes } => match frame::decode(bytes).expect("a frame").body {
+            Body::Reply(NodeReply::Alive { info, .. }) => Some(info),
+            _ => None,
+        },
+        _ => None,
+    });
+    let told: Vec<u64> = told.collect();
+    let digests = [&newest, &late].map(info_digest);
+    assert!(told == digests && digests[0] != digests[1], "{told:?}");
 }
