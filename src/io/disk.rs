@@ -269,37 +269,26 @@ impl StorageBackend for Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client_rpc::scratch::Scratch;
     use std::cell::Cell;
 
-    /// A store's disk in a directory of its own, which is removed at the end.
-    struct Scratch(PathBuf, Disk);
-
-    impl Scratch {
-        fn new(name: &str) -> Scratch {
-            let dir = std::env::temp_dir().join(format!("drover-disk-{name}-{}", std::process::id()));
-            fs::create_dir_all(&dir).expect("a directory");
-            let disk = Disk::open(&dir.join("store"), true).expect("it opens");
-            assert!(!disk.reserve().is_exhausted(), "these tests need {RESERVE_BYTES} bytes there");
-            Scratch(dir, disk)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).expect("removed");
-        }
+    fn opened(name: &str) -> (Scratch, Disk) {
+        let scratch = Scratch::new(name, &[""]);
+        let disk = Disk::open(&scratch.path().join("store"), true).expect("it opens");
+        assert!(!disk.reserve().is_exhausted(), "these tests need {RESERVE_BYTES} bytes there");
+        (scratch, disk)
     }
 
     #[test]
     fn a_write_that_finds_the_disk_full_is_tried_again_once() {
-        let scratch = Scratch::new("write");
+        let (_scratch, disk) = opened("full-write");
         let tries = Cell::new(0);
         let write = || {
             tries.set(tries.get() + 1);
             if tries.get() == 1 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         };
-        scratch.1.with_reserve(write).expect("the reserve was given up for it");
-        let reserve = scratch.1.reserve();
+        disk.with_reserve(write).expect("the reserve was given up for it");
+        let reserve = disk.reserve();
         assert_eq!((tries.get(), reserve.is_exhausted(), reserve.path.exists()), (2, true, false));
         assert!(reserve.refill() && reserve.path.exists());
         assert_eq!(reserve.path.metadata().expect("it is there").len(), RESERVE_BYTES);
@@ -308,19 +297,19 @@ mod tests {
     /// What it was to make durable may be lost, and the kernel calls the next one good.
     #[test]
     fn a_sync_that_finds_the_disk_full_fails_for_good() {
-        let scratch = Scratch::new("sync");
-        let failed = scratch.1.synced(|| Err(io::ErrorKind::StorageFull.into()));
+        let (_scratch, disk) = opened("full-sync");
+        let failed = disk.synced(|| Err(io::ErrorKind::StorageFull.into()));
         assert_eq!(failed.map_err(|e| e.kind()), Err(io::ErrorKind::StorageFull));
-        assert!(scratch.1.reserve().is_exhausted(), "who comes next finds room");
+        assert!(disk.reserve().is_exhausted(), "who comes next finds room");
     }
 
     #[test]
     fn a_quota_that_has_ended_leaves_no_room() {
-        let scratch = Scratch::new("quota");
-        let reserve = scratch.1.reserve();
+        let (_scratch, disk) = opened("full-quota");
+        let reserve = disk.reserve();
         assert!(reserve.free_bytes().expect("it is told") > 0);
         let write = || Err::<(), _>(io::ErrorKind::QuotaExceeded.into());
-        assert!(scratch.1.with_reserve(write).is_err());
+        assert!(disk.with_reserve(write).is_err());
         assert_eq!(reserve.free_bytes().expect("it is told"), 0, "whatever the file system has");
         assert!(reserve.refill() && reserve.free_bytes().expect("it is told") > 0);
     }

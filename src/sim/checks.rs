@@ -4,7 +4,7 @@ use super::faults::{Faults, Kind};
 use super::ledger::WrittenJob;
 use super::node_host::End;
 use super::place::{NodeAt, ServerAt};
-use super::rollouts::{all_have_ended, awaits_a_word, given_up, on_trial};
+use super::rollouts::{all_have_ended, given_up, is_never_promoted, on_trial};
 use super::scheduler_config::check_pause;
 use super::server_host::ServerHost;
 use super::tracked::{TrackedState, an_end_is_final};
@@ -293,7 +293,7 @@ impl World {
         }
         let open = view.open_evals().map_err(|e| e.to_string())?;
         let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
-        let excused = waits || given_up(view, job)? || awaits_a_word(view, job, self.last_word)?;
+        let excused = waits || given_up(view, job)? || is_never_promoted(view, job, self.last_word)?;
         // work that was done before it was told to stop or to make way is not done again
         let batch = job.spec.job_type == JobType::Batch;
         let done = |a: &Allocation| {

@@ -248,17 +248,17 @@ pub fn on_trial(view: &View, job: &Job) -> Result<Vec<AllocId>, String> {
 }
 
 /// Whether the deployment waits for users to say whether its canaries are good, and began when those had said their last.
-fn is_unheard(deployment: &Deployment, allocs: &[Allocation], last_word: Wall) -> bool {
+fn nobody_promotes(deployment: &Deployment, allocs: &[Allocation], last_word: Wall) -> bool {
     deployment.groups.values().any(|g| g.awaits_promotion())
         && allocs.iter().any(|a| a.is_canary() && a.create_time > last_word)
 }
 
 /// Whether the job is between two versions for such a deployment: what is missing of the old one is not placed meanwhile.
-pub fn awaits_a_word(view: &View, job: &Job, last_word: Wall) -> Result<bool, String> {
+pub fn is_never_promoted(view: &View, job: &Job, last_word: Wall) -> Result<bool, String> {
     let latest = view.latest_deployment(&job.spec.key()).map_err(|e| e.to_string())?;
     let Some(deployment) = latest.filter(|d| d.is_of(job) && d.status.is_active()) else { return Ok(false) };
     let allocs = view.allocs_of_deployment(&deployment).map_err(|e| e.to_string())?;
-    Ok(is_unheard(&deployment, &allocs, last_word))
+    Ok(nobody_promotes(&deployment, &allocs, last_word))
 }
 
 /// At the end every deployment has come to its own, but for those that wait for room, or found it only after `settled`, or wait
@@ -271,7 +271,7 @@ pub fn all_have_ended(view: &View, settled: Wall, last_word: Wall) -> Result<(),
         let allocs = view.allocs_of_deployment(&deployment).map_err(|e| e.to_string())?;
         let waits = blocked.iter().any(|e| e.job == deployment.job);
         let young = allocs.iter().any(|a| a.create_time > settled);
-        let unheard = is_unheard(&deployment, &allocs, last_word);
+        let unheard = nobody_promotes(&deployment, &allocs, last_word);
         if deployment.status.is_active() && !waits && !young && !unheard {
             return Err(format!("nothing ends {deployment:#?} with {allocs:#?}"));
         }

@@ -10,7 +10,7 @@ mod files;
 pub mod fuzz;
 mod logs;
 #[cfg(any(test, feature = "testing"))]
-mod scratch;
+pub(crate) mod scratch;
 mod stats;
 mod stream;
 

@@ -182,18 +182,21 @@ fn a_server_that_was_told_begins_the_same_region_once() {
     assert_eq!(meeting.servers[0].status().voters, [1, 5]);
 }
 
+/// A server of that region asks to be added.
+fn announcement(id: u64, region: Uuid) -> Input {
+    let said = ServerRequest::Announce { id, info: Box::new(server_info("lost")) };
+    let bytes = frame::encode(&Frame { request: 0, body: Body::ServerRequest(said) });
+    Input::Frame { from: Peer::Server(id), bytes: frame::with_region(region, &bytes) }
+}
+
 #[test]
 fn frames_of_another_region_change_nothing() {
     let mut meeting = Meeting::of(&[(5, 1)]);
     meeting.run(Span::seconds(1));
-    let said = ServerRequest::Announce { id: 9, info: Box::new(server_info("lost")) };
-    let bytes = frame::encode(&Frame { request: 0, body: Body::ServerRequest(said) });
-    let from = Peer::Server(9);
-    let of = |region| Input::Frame { from, bytes: frame::with_region(region, &bytes) };
-    meeting.turn(0, vec![of(Uuid::from_random(77))]);
+    meeting.turn(0, vec![announcement(9, Uuid::from_random(77))]);
     meeting.run(Span::seconds(3));
     assert_eq!(meeting.suffrage(0, 9), None);
-    meeting.turn(0, vec![of(Uuid::default())]);
+    meeting.turn(0, vec![announcement(9, Uuid::default())]);
     meeting.run(Span::seconds(3));
     assert_eq!(meeting.suffrage(0, 9), Some(Suffrage::Learner), "one without a region may ask to be added");
 }
@@ -202,10 +205,7 @@ fn frames_of_another_region_change_nothing() {
 fn a_learner_holds_no_stamps_of_a_region_of_one_voter() {
     let mut meeting = Meeting::of(&[(5, 1)]);
     meeting.run(Span::seconds(1));
-    let said = ServerRequest::Announce { id: 9, info: Box::new(server_info("dead")) };
-    let bytes = frame::encode(&Frame { request: 0, body: Body::ServerRequest(said) });
-    let bytes = frame::with_region(Uuid::default(), &bytes);
-    meeting.turn(0, vec![Input::Frame { from: Peer::Server(9), bytes }]);
+    meeting.turn(0, vec![announcement(9, Uuid::default())]);
     meeting.run(Span::seconds(3));
     assert_eq!(meeting.suffrage(0, 9), Some(Suffrage::Learner));
     let server = &mut meeting.servers[0];
