@@ -9,9 +9,12 @@ use crate::{Call, RequestContext, RouteOutcome, Wait, WaitState, blocking};
 use model::time::Span;
 use wire::request::{Refusal, RefusalKind};
 
-/// How long a request waits for a leader (http-api.md 0.6.5, server.md 5), and how often it looks.
+/// How long a request waits for a leader (http-api.md 0.6.5, server.md 5).
 const LEADER_WAIT: Span = Span::seconds(5);
-const LEADER_POLL_INTERVAL: Span = Span::millis(100);
+/// A waiting request looks for a leader again after as long as it has waited: soon, because one that just started leads within
+/// milliseconds, and never more often than many held requests are worth.
+const MIN_LEADER_POLL: Span = Span::millis(5);
+const MAX_LEADER_POLL: Span = Span::millis(100);
 /// The refusal when there is no leader.
 pub const NO_LEADER: &str = "No cluster leader";
 /// The refusal when nobody was reached who could have done anything.
@@ -84,7 +87,8 @@ fn wait_for_leader(ctx: &RequestContext<'_>, state: WaitState) -> Result<Wait, R
     if ctx.now >= until {
         return Err(refusal(ctx).into());
     }
-    let wake_at = ctx.now.after(LEADER_POLL_INTERVAL).min(until);
+    let waited = Span(LEADER_WAIT.0 - until.since(ctx.now).0);
+    let wake_at = ctx.now.after(waited.clamp(MIN_LEADER_POLL, MAX_LEADER_POLL)).min(until);
     let state = WaitState { leader_until: Some(until), ..state };
     Ok(Wait { keys: vec![], seen: 0, wake_at, state })
 }
