@@ -57,7 +57,10 @@ pub fn forgotten(before: &TrackedState, now: &TrackedState) -> Result<Vec<Kind>,
         }
         let deployment =
             alloc.deployment.and_then(|id| before.deployments.get(&id).or(now.deployments.get(&id)));
-        if let Some(why) = wanted(deployment, job, alloc) {
+        // it went while the job was as before or as it is now: one look may show both
+        let earlier = before.jobs.get(&alloc.job).filter(|j| j.create_index == alloc.job_create_index);
+        let was_wanted = earlier.is_none_or(|job| wanted(deployment, job, alloc).is_some());
+        if let Some(why) = wanted(deployment, job, alloc).filter(|_| was_wanted) {
             return Err(format!("{id} was forgotten: {why}: {alloc:#?}"));
         }
         fired.push(Kind::AllocationForgotten);
