@@ -292,7 +292,10 @@ impl World {
             return is_on_every_node(view, job);
         }
         let open = view.open_evals().map_err(|e| e.to_string())?;
-        let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
+        let now = EPOCH + Span(self.now.0 as i64);
+        let was_just_asked = |e: &Evaluation| e.wait_until.is_none() && now < e.create_time + AT_ONCE;
+        let waits = |e: &Evaluation| e.status == EvalStatus::Blocked || was_just_asked(e);
+        let waits = open.iter().any(|e| e.job == key && waits(e));
         let excused = waits || given_up(view, job)? || is_never_promoted(view, job, self.last_word)?;
         // work that was done before it was told to stop or to make way is not done again
         let batch = job.spec.job_type == JobType::Batch;
