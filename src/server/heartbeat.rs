@@ -27,16 +27,30 @@ impl Default for HeartbeatRules {
     }
 }
 
+/// A server that looks at a deadline so much later than it could have was away itself.
+const STALLED_AFTER: Span = Span::millis(500);
+
 pub struct Heartbeats {
     rules: HeartbeatRules,
     deadlines: BTreeMap<NodeId, Mono>,
     queue: BTreeSet<(Mono, NodeId)>,
     jitter: Stream,
+    /// When deadlines were looked at last, or could have been.
+    looked: Mono,
+    /// After a stall of this server no node is silent before that: what nodes have said meanwhile still waits to be read.
+    hears_until: Mono,
 }
 
 impl Heartbeats {
     pub fn new(rules: HeartbeatRules, seed: u64) -> Self {
-        Heartbeats { rules, deadlines: BTreeMap::new(), queue: BTreeSet::new(), jitter: Stream::new(seed, 1) }
+        Heartbeats {
+            rules,
+            deadlines: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            jitter: Stream::new(seed, 1),
+            looked: Mono::default(),
+            hears_until: Mono::default(),
+        }
     }
 
     /// The node was heard. Returns the time within which it is expected again: `max(min_ttl, nodes / rate)`, and as much
@@ -67,8 +81,19 @@ impl Heartbeats {
         }
     }
 
-    /// Nodes that were silent for too long, at most `limit`; they are forgotten until they are heard again.
+    /// Nodes that were silent for too long, at most `limit`; they are forgotten until they are heard again. A server that was
+    /// paused, or could not write, gives nodes as much time again, at most what a node has between two heartbeats.
     pub fn take_expired(&mut self, now: Mono, limit: usize) -> Vec<NodeId> {
+        let due = self.next_deadline().filter(|due| *due <= now);
+        let stalled = due.map_or(Span::ZERO, |due| now.since(due.max(self.looked)));
+        self.look(now);
+        if stalled > STALLED_AFTER {
+            let patience = Span(self.rules.min_ttl.0.saturating_add(self.rules.grace.0));
+            self.hears_until = now.after(stalled.min(patience));
+        }
+        if now < self.hears_until {
+            return vec![];
+        }
         let expired: Vec<_> =
             self.queue.iter().take_while(|(at, _)| *at <= now).take(limit).map(|q| q.1).collect();
         for node in &expired {
@@ -77,19 +102,25 @@ impl Heartbeats {
         expired
     }
 
+    /// This server was not away before: it does without declaring anybody silent.
+    pub fn look(&mut self, now: Mono) {
+        self.looked = now;
+    }
+
     /// How many nodes are expected to be heard of.
     pub fn expected(&self) -> usize {
         self.deadlines.len()
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        self.queue.first().map(|q| q.0)
+        self.queue.first().map(|q| q.0.max(self.hears_until))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::RangeInclusive;
 
     fn node(n: u128) -> NodeId {
         NodeId::from_random(n)
@@ -104,6 +135,7 @@ mod tests {
         assert_eq!(h.next_deadline(), Some(due));
         assert!(h.take_expired(Mono(due.0 - 1), 10).is_empty());
         assert_eq!(h.take_expired(due, 10), [node(1)]);
+        assert!(h.take_expired(due, 10).is_empty());
         assert_eq!(h.next_deadline(), None);
         for n in 0..1000 {
             h.heard(node(n), Mono(0));
@@ -120,5 +152,33 @@ mod tests {
         assert!(h.next_deadline() < Some(Mono(0).after(Span::seconds(31))));
         h.forget(node(1));
         assert!(h.take_expired(Mono(u64::MAX), 10).is_empty());
+    }
+
+    #[test]
+    fn after_a_stall_nodes_have_as_much_time_again() {
+        let mut h = Heartbeats::new(HeartbeatRules::default(), 7);
+        let heard = |h: &mut Heartbeats, nodes: RangeInclusive<u128>, now| {
+            for n in nodes {
+                h.heard(node(n), now);
+            }
+        };
+        heard(&mut h, 1..=20, Mono(0));
+        let first = h.next_deadline().expect("nodes are expected");
+        h.take_expired(Mono(first.0 - 1), 10);
+        let late = first.after(Span::seconds(7));
+        assert!(h.take_expired(late, 10).is_empty(), "their heartbeats may wait to be read");
+        let again = late.after(Span::seconds(7));
+        assert_eq!(h.next_deadline(), Some(again));
+        heard(&mut h, 2..=20, late);
+        assert!(h.take_expired(Mono(again.0 - 1), 10).is_empty());
+        assert_eq!(h.take_expired(again, 10), [node(1)], "it is silent indeed");
+        let next = h.next_deadline().expect("nodes are expected");
+        let long_after = next.after(Span::hours(1));
+        assert!(h.take_expired(long_after, 10).is_empty());
+        assert_eq!(h.next_deadline(), Some(long_after.after(Span::seconds(20))), "a stall earns no more");
+        let silent = long_after.after(Span::seconds(20));
+        assert_eq!(h.take_expired(silent, 10).len(), 10);
+        let soon = silent.after(Span::millis(400));
+        assert_eq!(h.take_expired(soon, 10).len(), 9, "what is left of many is no stall");
     }
 }

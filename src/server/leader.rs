@@ -72,6 +72,7 @@ impl Leader {
     pub fn expire(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.evals.expire(cx.now);
         if cx.outbox.is_held_up() || !cx.space_free {
+            self.nodes.look(cx.now);
             return Ok(());
         }
         self.nodes.mark_expired_nodes_down(&self.system_jobs, cx)?;

@@ -175,6 +175,11 @@ impl Nodes {
         Ok(())
     }
 
+    /// Nodes are heard, and nothing can be written of those that are silent.
+    pub fn look(&mut self, now: Mono) {
+        self.heartbeats.look(now);
+    }
+
     /// Nodes that were silent for too long are down; or disconnected, while a group on it sits that out.
     pub fn mark_expired_nodes_down(
         &mut self,
