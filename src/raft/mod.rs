@@ -18,16 +18,17 @@ mod tests;
 
 use election::{ELECTION_TICKS, HEARTBEAT_TICKS, Timeouts};
 use log::{Log, MAX_ENTRIES_PER_READ};
-use outgoing::{MAX_BYTES_PER_MESSAGE, MAX_INFLIGHT_MESSAGES, Windows};
+use outgoing::{MAX_BYTES_PER_MESSAGE, Windows};
 use raft_engine::eraftpb::{Entry, EntryType, HardState};
 use raft_engine::{RawNode, StateRole, Storage};
 use reads::ReadIndexes;
 use received::Check;
+use std::collections::VecDeque;
 use std::fmt;
 
 pub use log::Saved;
 pub use members::{ChangeRefused, Members, MembershipChange, TransferRefused};
-pub use outgoing::Outbound;
+pub use outgoing::{MAX_INFLIGHT_BYTES, MAX_INFLIGHT_MESSAGES, Outbound};
 pub use reads::{ReadAnswer, ReadLost, ReadRefused};
 pub use received::{MAX_MESSAGE_BYTES, Refused, Room};
 pub use record::Damaged;
@@ -48,6 +49,9 @@ pub struct Config {
     pub seed: u64,
 }
 
+/// A member that lacks what the log held so many ticks ago is behind.
+const BEHIND_TICKS: usize = 10;
+
 /// One replica of one group.
 pub struct RaftNode {
     raw: RawNode<Log>,
@@ -62,6 +66,8 @@ pub struct RaftNode {
     written: HardState,
     /// The index of the last change of members that came into the log.
     last_change: u64,
+    /// Where a leader's log ended at its last `BEHIND_TICKS` ticks, the oldest first.
+    recent_ends: VecDeque<u64>,
     step_is_out: bool,
 }
 
@@ -173,6 +179,7 @@ impl RaftNode {
             delivered: applied,
             written,
             last_change,
+            recent_ends: VecDeque::new(),
             step_is_out: false,
         };
         node.settle();
@@ -229,12 +236,23 @@ impl RaftNode {
     pub fn tick(&mut self) {
         self.assert_no_step_is_out();
         self.windows.tick();
+        self.note_end();
         self.tick_reads();
         if self.may_campaign() && self.raw.tick() {
             self.timeouts.draw();
         }
         self.forget_silent_leader();
         self.settle();
+    }
+
+    fn note_end(&mut self) {
+        if !self.is_leader() {
+            return self.recent_ends.clear();
+        }
+        if self.recent_ends.len() == BEHIND_TICKS {
+            self.recent_ends.pop_front();
+        }
+        self.recent_ends.push_back(self.raw.raft.raft_log.last_index());
     }
 
     /// The engine makes a lone voter the leader within the call, and panics if its log is not on the disk.

@@ -75,10 +75,14 @@ impl ReadIndexes {
     pub fn follow(&mut self, leadership: (u64, u64)) {
         if self.leadership != leadership {
             self.leadership = leadership;
-            self.lose_waiting();
-            for (_, question) in std::mem::take(&mut self.questions) {
-                self.answer_all(question.reads, Err(ReadLost));
-            }
+            self.lose_all();
+        }
+    }
+
+    fn lose_all(&mut self) {
+        self.lose_waiting();
+        for (_, question) in std::mem::take(&mut self.questions) {
+            self.answer_all(question.reads, Err(ReadLost));
         }
     }
 
@@ -169,6 +173,11 @@ impl RaftNode {
         }
         self.reads.waiting.push(context);
         Ok(())
+    }
+
+    /// No read is confirmed any more: what waits is lost.
+    pub fn lose_reads(&mut self) {
+        self.reads.lose_all();
     }
 
     /// A leader that has not committed in its own term does not know yet what is committed; the engine would drop the question.

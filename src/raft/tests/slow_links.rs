@@ -135,3 +135,25 @@ fn what_waits_for_room_is_sent_once_and_in_order() {
     }
     assert!(link.sent_bytes < 8 * MIB + 20_000, "{} bytes", link.sent_bytes);
 }
+
+#[test]
+fn a_member_is_behind_that_lacks_what_was_there_a_second_ago() {
+    let mut link = SlowLink::new(4);
+    link.ticks(12);
+    let is_behind = |link: &mut SlowLink| {
+        let (leader, slow) = (link.leader, link.slow);
+        link.cluster.node(leader).is_behind(slow)
+    };
+    assert!(!is_behind(&mut link));
+    link.propose(10);
+    link.ticks(9);
+    assert!(!is_behind(&mut link), "it may be on its way");
+    link.ticks(1);
+    assert!(is_behind(&mut link));
+    link.arrives();
+    assert!(!is_behind(&mut link));
+    let (leader, slow) = (link.leader, link.slow);
+    link.cluster.node(leader).link_lost(slow);
+    assert!(is_behind(&mut link), "nobody knows what it has");
+    assert!(!link.cluster.node(leader).is_behind(leader) && !link.cluster.node(leader).is_behind(9));
+}
