@@ -13,8 +13,11 @@ use wire::rpc::Peer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Raft's messages. Raft sends lost ones again.
+    /// Raft's small messages. Raft sends lost ones again.
     Raft,
+    /// Raft's appends: a leader believes them under way for as long as a slow link may take, and so none may be lost to a flood of
+    /// heartbeats. The lane holds more than leaders of a few terms have under way.
+    Appends,
     /// What this server asked for itself: plans of its workers, answers that it gives for others.
     Own,
     /// All else that comes from other servers and from nodes. What is lost, they ask again.
@@ -24,7 +27,7 @@ pub enum Lane {
 }
 
 /// In the order in which a turn takes them.
-const LANES: [Lane; 4] = [Lane::Raft, Lane::Own, Lane::Links, Lane::Users];
+const LANES: [Lane; 5] = [Lane::Raft, Lane::Appends, Lane::Own, Lane::Links, Lane::Users];
 
 /// How many messages and bytes wait in a lane, and a turn takes of it. A message that is larger by itself is taken alone.
 struct Bounds {
@@ -45,6 +48,7 @@ impl Lane {
         };
         match self {
             Lane::Raft => of(1024, 8, 256, 4),
+            Lane::Appends => of(4 * raft::MAX_INFLIGHT_MESSAGES, 4 * raft::MAX_INFLIGHT_BYTES / mib, 64, 4),
             // a turn verifies plans one by one, and each may be as large as an entry
             Lane::Own => of(1024, 8, 32, 4),
             Lane::Links => of(1024, 32, 256, 4),
@@ -66,7 +70,8 @@ impl Mail for Input {
     fn lane(&self) -> Lane {
         match self {
             Input::Frame { from: Peer::Server(_), bytes } => match frame::traffic_class(bytes) {
-                TrafficClass::Consensus | TrafficClass::Appends => Lane::Raft,
+                TrafficClass::Consensus => Lane::Raft,
+                TrafficClass::Appends => Lane::Appends,
                 TrafficClass::Requests | TrafficClass::Forwarded | TrafficClass::Snapshots => Lane::Links,
             },
             Input::Frame { from: Peer::Node(_), bytes } => match frame::traffic_class_of_node(bytes) {
@@ -214,7 +219,7 @@ mod tests {
     #[test]
     fn each_kind_of_input_has_its_lane() {
         assert_eq!(raft(1).lane(), Lane::Raft);
-        assert_eq!(from_server(Body::Append(vec![1])).lane(), Lane::Raft);
+        assert_eq!(from_server(Body::Append(vec![1])).lane(), Lane::Appends);
         let Input::Frame { bytes, .. } = raft(1) else { panic!("a frame") };
         let of_a_node = Input::Frame { from: Peer::Node(NodeId::default()), bytes };
         assert_eq!(of_a_node.lane(), Lane::Links, "a node has no say in raft");
@@ -284,6 +289,12 @@ mod tests {
         }
         assert_eq!(taken, Lane::Links.bounds().waiting);
         assert!(inbox.push(raft(10)).is_ok(), "raft is heard");
+        while inbox.push(raft(10)).is_ok() {}
+        for n in 0..raft::MAX_INFLIGHT_MESSAGES {
+            let bytes = raft::MAX_INFLIGHT_BYTES / raft::MAX_INFLIGHT_MESSAGES;
+            let append = from_server(Body::Append(vec![7; bytes]));
+            assert!(inbox.push(append).is_ok(), "append {n} that a leader has under way");
+        }
         assert!(inbox.push(Input::Read { token: 1 }).is_ok());
         assert!(inbox.push(Input::LinkDown { peer: 2 }).is_ok(), "nobody says that again");
         let mut changes = 1;
