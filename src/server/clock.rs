@@ -74,9 +74,20 @@ impl WallClock {
         if self.stamp > at && self.stamp - at <= MAX_STEP_BACK { self.stamp } else { at }
     }
 
-    /// This server begins to lead: a clock far ahead of the last stamp counts as one that has jumped.
+    /// This server begins to lead: a clock that is not where the last stamp and the time since lead to counts as one that has jumped.
+    /// Where nobody can be asked, only one that is far ahead does: stamps are from before the machine was off.
     pub fn begin_to_lead(&mut self, mono: Mono) {
-        if self.is_set() && !self.stamp.is_never() && self.at(mono) - self.stamp > MAX_SILENCE {
+        if !self.is_set() || self.stamp.is_never() {
+            return;
+        }
+        let ahead = self.at(mono) - self.stamp;
+        let off = ahead.0.saturating_sub(mono.since(self.stamped.unwrap_or(mono)).0);
+        let in_doubt = if self.has_other_voters {
+            off.unsigned_abs() > MAX_DRIFT.0.unsigned_abs()
+        } else {
+            ahead > MAX_SILENCE
+        };
+        if in_doubt {
             self.leapt = Some(mono);
         }
     }
@@ -181,5 +192,21 @@ mod tests {
         clock.observe_stamp(Some(T0), Some(mono(0)));
         clock.begin_to_lead(mono(5));
         assert_eq!(clock.leapt(), Some(mono(5)));
+    }
+
+    #[test]
+    fn a_leader_among_others_doubts_a_clock_that_is_minutes_off() {
+        for (shown, in_doubt) in
+            [(-11, true), (-9, false), (9, false), (11, true), (-43_200, true), (540, true)]
+        {
+            let mut clock = WallClock::default();
+            let wall = T0 + Span::minutes(60 + shown);
+            clock.set(Now { mono: mono(3_600), wall: Some(wall) }, true);
+            clock.observe_stamp(Some(T0), Some(mono(0)));
+            clock.begin_to_lead(mono(3_600));
+            assert_eq!(clock.leapt().is_some(), in_doubt, "{shown} minutes");
+            let stamp = if in_doubt { T0 + Span::minutes(60) } else { wall };
+            assert_eq!(clock.stamp(mono(3_600)), stamp, "{shown} minutes");
+        }
     }
 }

@@ -24,7 +24,10 @@ impl Server {
         let Some(establishing) = self.establishing.take() else { return Ok(()) };
         let (_, mut cx) = self.split(now);
         match establishing.advance(&mut cx)? {
-            Established::Leads(leader) => self.leader = Some(*leader),
+            Established::Leads(leader) => {
+                self.leader = Some(*leader);
+                self.judge_clock(now);
+            }
             Established::NotYet(establishing) => self.establishing = Some(establishing),
         }
         // the disk may have become full, or free, meanwhile

@@ -50,11 +50,19 @@ impl Server {
     /// Another server's clock shows that time.
     pub(super) fn receive_time(&mut self, server: u64, wall: Wall, now: Mono) {
         let raft = self.replica.raft();
+        if raft.is_leader() && self.clock.is_set() && raft.voters().contains(&server) {
+            self.peer_clocks.heard(server, wall - self.clock.at(now), now);
+            self.judge_clock(now);
+        }
+    }
+
+    /// A leader holds its clock against those that it was told of. One that is not established yet cannot hand leadership on.
+    pub(super) fn judge_clock(&mut self, now: Mono) {
+        let raft = self.replica.raft();
         let (own, voters) = (raft.id(), raft.voters());
-        if self.leader.is_none() || !self.clock.is_set() || !voters.contains(&server) {
+        if self.leader.is_none() || !self.clock.is_set() {
             return;
         }
-        self.peer_clocks.heard(server, wall - self.clock.at(now), now);
         match self.peer_clocks.compare(own, &voters, self.clock.leapt(), now) {
             ClockVerdict::Unknown => {}
             ClockVerdict::Agrees => self.clock.confirm(),
