@@ -35,6 +35,7 @@ pub struct Context<'a> {
     /// Entries have to fit into messages to other servers.
     pub has_peers: bool,
     pub reader: &'a Reader,
+    pub raft: &'a raft::RaftNode,
     pub ids: &'a mut Ids,
     pub metrics: &'a mut Metrics,
     pub outbox: &'a mut Outbox,

@@ -129,9 +129,12 @@ impl Evals {
     }
 
     /// What workers have held for too long goes back, and what has waited for long enough is ready.
-    pub fn expire(&mut self, now: Mono) {
+    pub fn expire(&mut self, remote: &mut RemoteWorkers, now: Mono) {
         for eval in self.broker.expire(now) {
-            self.outstanding.remove(&eval);
+            let held = self.outstanding.remove(&eval);
+            if let Some(server) = held.and_then(|held| held.server) {
+                remote.timed_out(server, now);
+            }
         }
         for eval in self.blocked.take_released(now) {
             self.broker.enqueue(eval, now);
@@ -151,7 +154,9 @@ impl Evals {
             let Some(task) = self.take_ready(None, &cx.config.enabled_schedulers, cx) else { break };
             cx.outbox.effect(Effect::Schedule(Box::new(task)));
         }
-        while let Some(waiting) = remote.take(|of| !self.spare(of, cx.config).is_empty()) {
+        // a server whose state is behind would hold evaluations until it has caught up
+        let is_fit = |server| !cx.raft.is_behind(server);
+        while let Some(waiting) = remote.take(cx.now, is_fit, |of| !self.spare(of, cx.config).is_empty()) {
             let mut tasks = vec![];
             while tasks.len() < waiting.free as usize {
                 let spare = self.spare(&waiting.enabled, cx.config);

@@ -70,7 +70,7 @@ impl Leader {
 
     /// Does what is due before any input is handled.
     pub fn expire(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
-        self.evals.expire(cx.now);
+        self.evals.expire(&mut self.remote_workers, cx.now);
         if cx.outbox.is_held_up() || !cx.space_free {
             self.nodes.look(cx.now);
             return Ok(());

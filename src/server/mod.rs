@@ -202,6 +202,7 @@ impl Server {
             log_end: self.replica.raft().position().last_index,
             has_peers: self.replica.has_peers(),
             reader: self.replica.reader(),
+            raft: self.replica.raft(),
             ids: &mut self.ids,
             metrics: &mut self.metrics,
             outbox: &mut self.outbox,

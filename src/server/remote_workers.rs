@@ -3,16 +3,21 @@
 //! Refuses to know: which evaluation is next, and who holds which; `evals` does.
 
 use model::job::JobType;
+use model::time::{Mono, Span};
 use std::collections::BTreeMap;
 
 /// The most evaluations that go to one server at a time.
 const MAX_DELIVERED: u32 = 16;
+/// A server that let an evaluation's deadline pass is given none for so long.
+const REST_AFTER_TIMEOUT: Span = Span::minutes(5);
 
 #[derive(Default)]
 pub struct RemoteWorkers {
     waiting: BTreeMap<u64, WaitingServer>,
     /// What the workers of each server take, as it has said last.
     enabled: BTreeMap<u64, Vec<JobType>>,
+    /// Servers that let a deadline pass, and until when they are given nothing.
+    resting: BTreeMap<u64, Mono>,
 }
 
 /// A server that waits for work.
@@ -38,9 +43,21 @@ impl RemoteWorkers {
         }
     }
 
-    /// The server with the most free workers of those that there is something for; it has to ask again.
-    pub fn take(&mut self, has_work_for: impl Fn(&[JobType]) -> bool) -> Option<WaitingServer> {
-        let fitting = self.waiting.values().filter(|waiting| has_work_for(&waiting.enabled));
+    /// An evaluation that the server's workers held came back by its deadline: its link or its state is far behind.
+    pub fn timed_out(&mut self, server: u64, now: Mono) {
+        self.resting.insert(server, now.after(REST_AFTER_TIMEOUT));
+    }
+
+    /// The server with the most free workers of those that `is_fit`, and that there is something for; it has to ask again.
+    pub fn take(
+        &mut self,
+        now: Mono,
+        is_fit: impl Fn(u64) -> bool,
+        has_work_for: impl Fn(&[JobType]) -> bool,
+    ) -> Option<WaitingServer> {
+        self.resting.retain(|_, until| *until > now);
+        let may = |w: &&WaitingServer| !self.resting.contains_key(&w.server) && is_fit(w.server);
+        let fitting = self.waiting.values().filter(may).filter(|w| has_work_for(&w.enabled));
         let most = fitting.max_by_key(|w| (w.free, std::cmp::Reverse(w.server)))?.server;
         self.waiting.remove(&most)
     }

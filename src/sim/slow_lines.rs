@@ -8,7 +8,8 @@ use super::elections::{await_leader, leaders, region_of, run_for, settle};
 use super::line::Line;
 use super::place::Machine;
 use super::users::HOME_REGION;
-use super::world::World;
+use super::world::{EPOCH, World};
+use model::eval::{EvalStatus, Evaluation};
 use model::time::Span;
 use server::Server;
 use wire::frame::TrafficClass;
@@ -17,6 +18,16 @@ use wire::frame::TrafficClass;
 const BYTES_PER_SECOND: u64 = 8_000;
 const STEP: Span = Span::millis(100);
 const MAX_ENTRY_BYTES: usize = Server::MAX_ENTRY_BYTES;
+
+/// An evaluation that nobody has looked at for so long is in hands that do nothing.
+const MAX_PENDING: Span = Span::seconds(10);
+
+fn forgotten_eval(world: &World) -> Option<Evaluation> {
+    let open = world.newest_view().and_then(|view| view.open_evals().map_err(|e| e.to_string()));
+    let now = EPOCH + Span(world.now.0 as i64);
+    let is_old = |e: &Evaluation| e.wait_until.is_none() && e.create_time + MAX_PENDING < now;
+    open.expect("reads").into_iter().find(|e| e.status == EvalStatus::Pending && is_old(e))
+}
 
 fn terms(world: &World) -> usize {
     world.regions[HOME_REGION].leaders.len()
@@ -45,6 +56,7 @@ fn a_follower_on_64_kbit_takes_the_largest_entry() {
         run_for(&mut world, STEP);
         assert!(world.now.since(begun) < Span::minutes(10), "it never arrives");
         assert_eq!((leaders(&world), terms(&world)), (vec![leader], before), "heartbeats pass");
+        assert_eq!(forgotten_eval(&world), None, "the slow one is given no evaluations");
     }
     let took = world.now.since(begun);
     let counts = world.network.lines[&(Machine::Server(leader), Machine::Server(slow))].counts;

@@ -7,7 +7,7 @@ use super::RemoteWorkers;
 use model::alloc::Allocation;
 use model::job::{JobSpec, JobType};
 use model::plan::{NodePlan, Plan};
-use model::time::Span;
+use model::time::{Mono, Span};
 use state::samples::{Region, alloc, eval_id, info, node_id, register, spec};
 use std::collections::BTreeSet;
 use wire::frame::{self, Body, Frame};
@@ -15,6 +15,7 @@ use wire::rpc::Peer;
 use wire::server_rpc::{RemoteDecision, RemoteTask, ServerReply, ServerRequest};
 
 const FOLLOWER: u64 = 2;
+const NOW: Mono = Mono(1);
 
 fn asks_for(free: u32, enabled: &[JobType]) -> ServerRequest {
     ServerRequest::Dequeue { free, enabled: enabled.to_vec() }
@@ -69,8 +70,9 @@ fn the_server_with_the_most_free_workers_is_next() {
     wait(4, 14, 0);
     wait(5, 15, 3);
     all.link_down(5);
-    let taken: Vec<_> =
-        std::iter::from_fn(|| all.take(|_| true)).map(|w| (w.server, w.request, w.free)).collect();
+    let taken: Vec<_> = std::iter::from_fn(|| all.take(NOW, |_| true, |_| true))
+        .map(|w| (w.server, w.request, w.free))
+        .collect();
     assert_eq!(taken, [(3, 12, super::MAX_DELIVERED), (1, 10, 2), (2, 13, 1)], "the newer number counts");
 }
 
@@ -80,9 +82,35 @@ fn a_server_is_taken_for_what_its_workers_take() {
     all.wait(1, 10, 9, vec![JobType::System]);
     all.wait(2, 11, 1, vec![JobType::Batch]);
     assert!(all.serves(JobType::Batch) && !all.serves(JobType::Service));
-    let taken = all.take(|enabled| enabled.contains(&JobType::Batch)).map(|w| w.server);
-    assert_eq!((taken, all.take(|enabled| enabled.contains(&JobType::Batch))), (Some(2), None));
+    let mut take = || all.take(NOW, |_| true, |enabled| enabled.contains(&JobType::Batch));
+    assert_eq!((take().map(|w| w.server), take()), (Some(2), None));
     assert!(all.serves(JobType::Batch), "it asks again when one of its workers is free");
+}
+
+#[test]
+fn a_server_that_is_behind_or_timed_out_is_given_nothing() {
+    let mut all = RemoteWorkers::default();
+    for server in [1, 2, 3] {
+        all.wait(server, 10, 5, JobType::ALL.into());
+    }
+    all.timed_out(1, NOW);
+    let mut take = |now, behind| all.take(now, |server| server != behind, |_| true).map(|w| w.server);
+    assert_eq!((take(NOW, 2), take(NOW, 2)), (Some(3), None));
+    assert_eq!((take(NOW, 9), take(NOW, 9)), (Some(2), None), "it has caught up");
+    let later = NOW.after(super::REST_AFTER_TIMEOUT);
+    assert_eq!(take(later, 9), Some(1));
+}
+
+/// The deadline of what its workers hold passes.
+#[test]
+fn a_server_that_lets_a_deadline_pass_rests() {
+    let mut alone = busy(&["a", "b"]);
+    let given = delivered(&mut alone, vec![says(7, asks_for(1, &JobType::ALL))]);
+    assert_eq!(given.len(), 1);
+    alone.now = alone.now.after(Span::seconds(61));
+    alone.turns(3);
+    let none = delivered(&mut alone, vec![says(8, asks_for(1, &JobType::ALL))]);
+    assert_eq!(none, [], "its link or its state is far behind");
 }
 
 fn batch(id: &str) -> JobSpec {
