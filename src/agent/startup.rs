@@ -23,6 +23,7 @@ const PARENT_CGROUP: &str = "drover";
 pub fn server_config(config: &Config) -> server::Config {
     server::Config {
         bootstrap_expect: 1,
+        knows_others: false,
         info: identity::server_info(config),
         heartbeats: HeartbeatRules {
             min_ttl: config.server.min_heartbeat_ttl,

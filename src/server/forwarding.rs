@@ -11,9 +11,11 @@ use super::nodes::{NotAuthentic, WRONG_SECRET, authenticate};
 use model::id::NodeId;
 use model::time::{Mono, Span};
 use state::fault::Fault;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use wire::frame::{self, Body, Frame, MAX_FRAME_BYTES};
-use wire::http::{ForwardFailure, ForwardedResponse, MAX_HOLD, NodeHttpReply, NodeHttpRequest, Request};
+use wire::http::{
+    ForwardFailure, ForwardedResponse, MAX_HOLD, Method, NodeHttpReply, NodeHttpRequest, Request,
+};
 use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
 use wire::server_rpc::{ServerReply, ServerRequest};
@@ -22,6 +24,8 @@ use wire::server_rpc::{ServerReply, ServerRequest};
 const MAX_FORWARDED: usize = 1024;
 /// Requests of other servers that this one is carrying out, and as many of nodes.
 const MAX_SERVED: usize = 1024;
+/// Requests that a copy is known by: as many as are under way at most.
+const MAX_TAKEN: usize = 2 * MAX_SERVED;
 /// Bytes of their bodies together, and as many of nodes'.
 const MAX_SERVED_BYTES: usize = 64 << 20;
 /// How long an answer is waited for: as long as a caller of the API waits for its write.
@@ -73,6 +77,8 @@ pub struct Forwarding {
     /// By the number in the frame.
     forwarded: BTreeMap<u64, Forwarded>,
     served: BTreeMap<u64, Served>,
+    /// Requests that were taken to be served, the newest last, answered ones, too: none is carried out twice.
+    taken: VecDeque<(Peer, u64)>,
     numbers: u64,
 }
 
@@ -85,6 +91,7 @@ struct Forwarded {
 struct Served {
     from: Peer,
     request: u64,
+    is_read: bool,
     bytes: usize,
     deadline: Mono,
 }
@@ -154,8 +161,8 @@ impl Forwarding {
         if !is_of_node && !leads {
             return reply(from, number, NodeHttpReply::NotDone, cx);
         }
-        // the request came twice
-        if self.served.values().any(|served| (served.from, served.request) == (from, number)) {
+        // the request came twice, perhaps long after its answer
+        if self.taken.contains(&(from, number)) {
             return;
         }
         let bytes = request.body.len();
@@ -169,14 +176,19 @@ impl Forwarding {
         }
         self.numbers = self.numbers.wrapping_add(1);
         let deadline = cx.now.after(if is_of_node { NODE_TIMEOUT } else { FORWARD_TIMEOUT });
-        self.served.insert(self.numbers, Served { from, request: number, bytes, deadline });
+        let is_read = matches!(request.method, Method::Get | Method::Head);
+        self.served.insert(self.numbers, Served { from, request: number, is_read, bytes, deadline });
+        self.taken.push_back((from, number));
+        if self.taken.len() > MAX_TAKEN {
+            self.taken.pop_front();
+        }
         cx.outbox.effect(Effect::Serve { serving: self.numbers, request, leader_only: !is_of_node });
     }
 
     /// `response`: `None` if this server could not serve it, and nothing was done.
     pub fn served(&mut self, serving: u64, response: Option<ForwardedResponse>, cx: &mut Context<'_>) {
-        let Some(Served { from, request, .. }) = self.served.remove(&serving) else { return };
-        let said = response.map_or(NodeHttpReply::NotDone, fitting);
+        let Some(Served { from, request, is_read, .. }) = self.served.remove(&serving) else { return };
+        let said = response.map_or(NodeHttpReply::NotDone, |response| fitting(response, is_read));
         reply(from, request, said, cx);
     }
 
@@ -186,6 +198,7 @@ impl Forwarding {
             fail(token, ForwardFailure::Unknown, cx);
         }
         self.served.retain(|_, served| served.from != peer);
+        self.taken.retain(|(from, _)| *from != peer);
     }
 
     /// Gives up what was waited for too long.
@@ -222,15 +235,21 @@ fn reply(to: Peer, number: u64, said: NodeHttpReply, cx: &mut Context<'_>) {
 }
 
 /// What was done stays done: an answer that is too long for a frame is replaced by a sentence that says so.
-fn fitting(response: ForwardedResponse) -> NodeHttpReply {
+fn fitting(response: ForwardedResponse, is_read: bool) -> NodeHttpReply {
     const ROOM_BYTES: usize = 16 << 10;
     if response.body.len() + ROOM_BYTES <= MAX_FRAME_BYTES {
         return NodeHttpReply::Answered(response);
     }
-    let why = format!(
-        "it was done, but the answer of {} bytes is too long to be passed on: ask the server that gave it",
-        response.body.len()
-    );
+    let bytes = response.body.len();
+    let why = match is_read {
+        true => format!(
+            "the answer has {bytes} bytes, and {MAX_FRAME_BYTES} can be passed on: ask for less with per_page, a prefix or a \
+             filter, or ask a server itself"
+        ),
+        false => format!(
+            "it was done, but the answer of {bytes} bytes is too long to be passed on: ask the server that gave it"
+        ),
+    };
     NodeHttpReply::Refused(Refusal::new(RefusalKind::Unavailable, why))
 }
 
@@ -240,7 +259,6 @@ mod tests {
     use super::super::testing::Alone;
     use super::*;
     use state::samples::{info, node_id};
-    use wire::http::Method;
 
     const LEADER: u64 = 8;
 
@@ -334,6 +352,10 @@ mod tests {
         assert_eq!(frames, [told(ServerReply::Http(response(201)))]);
         let (frames, _) = effects(&mut alone, |f, cx| f.served(serving, Some(response(201)), cx));
         assert_eq!(frames, [], "once");
+        alone.server.with_forwarding(now, |f, cx| f.serve(server, 40, request(), true, cx));
+        assert!(alone.server.outbox.take_effects().0.is_empty(), "a copy that comes after the answer");
+        effects(&mut alone, |f, cx| f.link_down(server, cx));
+        served(&mut alone, server, true);
     }
 
     /// What is to be served now, and whether by a leader alone.
@@ -367,7 +389,21 @@ mod tests {
                 }
                 (frames, None) => panic!("{frames:?}"),
             }
+            effects(&mut alone, |f, cx| f.link_down(node, cx));
         }
+        let (large, now) = (response(200), alone.now);
+        let read = Box::new(Request { method: Method::Get, ..*request() });
+        alone.server.with_forwarding(now, |f, cx| f.serve(node, 40, read, false, cx));
+        let Some(Effect::Serve { serving, .. }) = alone.server.outbox.take_effects().0.pop() else {
+            panic!()
+        };
+        let large = ForwardedResponse { body: vec![0; MAX_FRAME_BYTES], ..large };
+        let (frames, _) = effects(&mut alone, |f, cx| f.served(serving, Some(large), cx));
+        let [Frame { body: Body::HttpReply(NodeHttpReply::Refused(why)), .. }] = &frames[..] else {
+            panic!()
+        };
+        assert!(why.message.contains("ask for less with per_page"), "{why:?}");
+        effects(&mut alone, |f, cx| f.link_down(node, cx));
         let (serving, _) = served(&mut alone, node, false);
         effects(&mut alone, |f, cx| f.link_down(Peer::Node(node_id(2)), cx));
         assert!(alone.server.forwarding.served.contains_key(&serving), "another node is gone");

@@ -89,6 +89,13 @@ impl Joining {
         all.into_iter().collect()
     }
 
+    /// Whether a server that expects no others may begin a region: not while one that it is connected to has not said that it is
+    /// empty, too. One that is to know others, and reaches none, may have lost the disk of a region's first server.
+    fn may_begin_alone(&self, knows_others: bool) -> bool {
+        let all_are_empty = self.links.iter().all(|link| self.seen.contains_key(link));
+        all_are_empty && !(knows_others && self.links.is_empty())
+    }
+
     /// The servers that begin the region, if this one is to start it: it has the lowest id of all that are there, and the lowest `expect`
     /// of them see each other.
     fn founders(&self, own: u64, expect: u32) -> Option<Vec<u64>> {
@@ -153,6 +160,9 @@ impl Server {
     fn may_begin(&mut self, now: Mono) -> Option<Founding> {
         let (own, expect) = (self.id(), self.config.bootstrap_expect);
         if !self.joining.may_found || expect == 0 {
+            return None;
+        }
+        if expect == 1 && !self.joining.may_begin_alone(self.config.knows_others) {
             return None;
         }
         let ids = self.joining.founders(own, expect)?;

@@ -107,6 +107,8 @@ pub const ROWS_PER_TURN: usize = 500;
 pub struct Config {
     /// How many servers with empty disks begin a region together. 1: this one alone; 0: it waits for a region.
     pub bootstrap_expect: u32,
+    /// The configuration names other servers: one that expects only itself begins no region before it has heard of one of them.
+    pub knows_others: bool,
     /// What the others are to know of this server.
     pub info: ServerInfo,
     pub heartbeats: HeartbeatRules,
@@ -272,7 +274,7 @@ impl Server {
 
     fn read(&mut self, token: u64, now: Mono) {
         let is_full = self.reads.len() >= MAX_PENDING;
-        if is_full || self.replica.read_index(token).is_err() {
+        if is_full || self.joining.is_removed || self.replica.read_index(token).is_err() {
             let (_, mut cx) = self.split(now);
             reads::confirm(token, false, &mut cx);
         }

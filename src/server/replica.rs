@@ -132,6 +132,7 @@ impl Replica {
     /// The group does without this replica: it never campaigns again.
     pub fn retire(&mut self) {
         self.is_retired = true;
+        self.raft.lose_reads();
     }
 
     /// Time passes for the group. Ticks that were missed do not all come at once: a replica that was paused has heard

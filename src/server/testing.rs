@@ -58,6 +58,7 @@ impl Alone {
         let garbage = Default::default();
         let mut config = Config {
             bootstrap_expect: 1,
+            knows_others: false,
             info: state::samples::server_info("alone"),
             heartbeats,
             workers: 1,

@@ -203,6 +203,7 @@ impl ServerHost {
             if self.varies { worlds::workers(self.seed, self.lives) } else { (2, 0) };
         Config {
             bootstrap_expect: self.expect,
+            knows_others: self.expect > 1,
             info: self.info(),
             heartbeats: HeartbeatRules::default(),
             workers,

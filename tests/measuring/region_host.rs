@@ -79,6 +79,7 @@ impl Host {
         pending_create.complete()?;
         let config = Config {
             bootstrap_expect: 1,
+            knows_others: false,
             info: ServerInfo::default(),
             heartbeats: HeartbeatRules::default(),
             workers,

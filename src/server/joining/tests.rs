@@ -20,15 +20,22 @@ pub struct Meeting {
     pub now: Mono,
     /// On their way: to, from, bytes.
     pub frames: Vec<(u64, u64, Vec<u8>)>,
+    /// Whether reads were confirmed.
+    confirmed: Vec<(u64, bool)>,
     /// What users were told.
     pub replies: Vec<Result<WriteReply, Refusal>>,
 }
 
 fn server(id: u64, expect: u32) -> Server {
+    configured(id, expect, false)
+}
+
+fn configured(id: u64, expect: u32, knows_others: bool) -> Server {
     let options = Options { new_server_id: id, ..Options::default() };
     let (store, recovered) = Store::open(in_memory(), options).unwrap();
     let config = Config {
         bootstrap_expect: expect,
+        knows_others,
         info: server_info(&format!("server-{id}")),
         heartbeats: HeartbeatRules::default(),
         workers: 1,
@@ -46,7 +53,8 @@ fn server(id: u64, expect: u32) -> Server {
 impl Meeting {
     pub fn of(all: &[(u64, u32)]) -> Meeting {
         let servers = all.iter().map(|(id, expect)| server(*id, *expect)).collect();
-        let mut meeting = Meeting { servers, now: Mono(1), frames: vec![], replies: vec![] };
+        let mut meeting =
+            Meeting { servers, now: Mono(1), frames: vec![], confirmed: vec![], replies: vec![] };
         let ids: Vec<u64> = all.iter().map(|(id, _)| *id).collect();
         for (n, own) in ids.iter().enumerate() {
             let links = ids.iter().filter(|id| *id != own).map(|peer| Input::LinkUp { peer: *peer });
@@ -69,6 +77,7 @@ impl Meeting {
                     self.turn(n, vec![Input::Snapshot { from, message }]);
                 }
                 Effect::Reply { result, .. } => self.replies.push(result),
+                Effect::ReadConfirmed { token, confirmed } => self.confirmed.push((token, confirmed)),
                 _ => {}
             }
         }
@@ -120,6 +129,36 @@ fn fewer_or_different_ones_begin_nothing() {
         let mut meeting = Meeting::of(all);
         meeting.run(Span::seconds(10));
         assert!(meeting.regions().iter().all(|region| *region == Uuid::default()), "{all:?}");
+    }
+}
+
+#[test]
+fn a_server_that_expects_itself_alone_begins_at_once() {
+    let mut meeting = Meeting::of(&[(5, 1)]);
+    meeting.turn(0, vec![]);
+    assert_ne!(meeting.regions(), [Uuid::default()]);
+    let mut joined = Meeting::of(&[(5, 1), (6, 0), (7, 0)]);
+    joined.run(Span::seconds(10));
+    let regions = joined.regions();
+    assert!(regions.iter().all(|region| *region == regions[0] && *region != Uuid::default()), "{regions:?}");
+}
+
+/// The card of a region's first server dies, and its configuration still says 1.
+#[test]
+fn a_first_server_with_an_empty_disk_begins_no_second_region() {
+    for knows_others in [true, false] {
+        let mut meeting = Meeting::of(&[(5, 1), (6, 0), (7, 0)]);
+        meeting.run(Span::seconds(30));
+        let region = meeting.regions()[1];
+        meeting.servers[0] = configured(9, 1, knows_others);
+        let links = || Vec::from([6, 7].map(|peer| Input::LinkUp { peer }));
+        let inputs = if knows_others { vec![] } else { links() };
+        meeting.turn(0, inputs);
+        assert_eq!(meeting.regions()[0], Uuid::default(), "whom it reaches, or is to reach, has not spoken");
+        (1..3).for_each(|n| meeting.turn(n, vec![Input::LinkUp { peer: 9 }]));
+        meeting.turn(0, links());
+        meeting.run(Span::seconds(10));
+        assert_eq!(meeting.servers[0].members.founding.as_ref().map(|f| f.region_id), Some(region));
     }
 }
 
@@ -252,8 +291,16 @@ fn a_removed_server_knows_no_leader() {
     meeting.run(Span::seconds(10));
     let gone = meeting.servers.iter().position(|server| !server.status().ready).expect("one follows");
     assert!(meeting.servers[gone].status().leader.is_some());
+    meeting.turn(gone, vec![Input::Read { token: 1 }]);
     meeting.servers[gone].removed();
     assert_eq!(meeting.servers[gone].status().leader, None);
+    meeting.turn(gone, vec![Input::Read { token: 2 }]);
+    meeting.confirmed.sort_unstable();
+    assert_eq!(
+        meeting.confirmed,
+        [(1, false), (2, false)],
+        "reads under way are lost, and none waits for ever"
+    );
 }
 
 /// It heard of a leader before it got the state that names its peers.
