@@ -20,7 +20,7 @@ use model::time::Mono;
 use server::effects::{Effect, Input, ScheduleTask};
 use server::{Config, Server, Turn};
 use state::fault::Fault;
-use state::store::{Options, Reader, Store, StoreFiles};
+use state::store::{OpenError, Options, Reader, Store, StoreFiles};
 use state::wal::WalFile;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -62,7 +62,10 @@ impl OpenedServer {
             .map_err(|e| AgentFailure::of_open(&e, named(&e)))?;
         pending_create.complete().map_err(|e| named(&e))?;
         let seed = entropy::u64().map_err(|e| named(&e))?;
-        let server = Server::new(config, store, recovered, seed).map_err(|e| named(&e))?;
+        let server = Server::new(config, store, recovered, seed).map_err(|fault| {
+            let why = named(&fault);
+            AgentFailure::of_open(&OpenError::Fault(fault), why)
+        })?;
         Ok(OpenedServer { server, space })
     }
 
