@@ -80,7 +80,8 @@ impl World {
     pub fn check_term(&mut self, at: ServerAt) -> Result<(), String> {
         let Some(server) = &self.regions[at].brain else { return Ok(()) };
         let status = server.status();
-        if !status.ready {
+        // by raft, established or not
+        if status.leader != Some(status.id) {
             return Ok(());
         }
         let known = *self.regions[at.region].history.leaders.entry(status.term).or_insert(at);
@@ -201,6 +202,8 @@ fn a_second_leader_of_a_term_is_found() {
     let (leader, _) = super::elections::await_leader(&mut world);
     super::elections::run_for(&mut world, Span::seconds(10));
     assert_eq!(world.check_term(leader), Ok(()));
+    let term = world.regions[leader].brain.as_ref().expect("it leads").status().term;
+    assert_eq!(world.regions[HOME_REGION].history.leaders.get(&term), Some(&leader));
     let other = ServerAt { server: (leader.server + 1) % 3, ..leader };
     world.regions[HOME_REGION].history.leaders.values_mut().for_each(|at| *at = other);
     assert!(world.check_term(leader).is_err_and(|e| e.contains("both lead")));

@@ -10,11 +10,13 @@ pub struct Clock {
     /// By how much it runs too fast, in millionths.
     drift_ppm: i64,
     since: Mono,
+    /// By how much more it is off when its machine boots next.
+    at_boot: Option<Span>,
 }
 
 impl Clock {
     pub fn right() -> Self {
-        Clock { off: Some(Span::ZERO), drift_ppm: 0, since: Mono::default() }
+        Clock { off: Some(Span::ZERO), drift_ppm: 0, since: Mono::default(), at_boot: None }
     }
 
     fn off_at(&self, now: Mono) -> Option<Span> {
@@ -32,7 +34,16 @@ impl Clock {
     }
 
     pub fn drift(&mut self, ppm: i64, now: Mono) {
-        *self = Clock { off: self.off_at(now), drift_ppm: ppm, since: now };
+        *self = Clock { off: self.off_at(now), drift_ppm: ppm, since: now, ..*self };
+    }
+
+    pub fn step_at_boot(&mut self, by: Span) {
+        self.at_boot = Some(by);
+    }
+
+    /// Its machine boots. By how much it is off.
+    pub fn take_step_at_boot(&mut self) -> Option<Span> {
+        self.at_boot.take()
     }
 
     pub fn lose(&mut self) {

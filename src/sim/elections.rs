@@ -181,6 +181,28 @@ fn a_leader_with_a_wrong_clock_hands_over() {
     settle(&mut world);
 }
 
+/// Its clock was nine hours off before; the others tell it the time before it is established.
+#[test]
+fn a_new_leader_with_a_wrong_clock_hands_over_at_once() {
+    let mut led = 0;
+    for seed in 1..=8 {
+        let mut world = region_of(3, seed);
+        let (leader, _) = await_leader(&mut world);
+        run_for(&mut world, Span::minutes(1));
+        let wrong = world.regions.servers().into_iter().find(|at| *at != leader).expect("three servers");
+        let now = world.now;
+        world.regions[wrong].clock.step(Span::hours(9), now);
+        world.stop_server(leader, Span::seconds(4));
+        let (next, _) = await_leader(&mut world);
+        led += usize::from(next == wrong);
+        run_for(&mut world, Span::seconds(10));
+        assert_ne!(leaders(&world), [wrong], "seed {seed}");
+        settle(&mut world);
+        no_stamp_is_off(&world);
+    }
+    assert!(led >= 2, "the wrong one led {led} times");
+}
+
 /// Any server at any disk operation: what is unsynced is gone, and what was acknowledged is not.
 #[test]
 fn power_cuts_of_servers_lose_nothing_acknowledged() {
@@ -260,7 +282,7 @@ fn a_change_of_leader_reconnects_no_node() {
 }
 
 /// One of three is away, and the others differ: nobody knows who is right. Whatever a leader's clock shows, stamps go on from the last one,
-/// so that nothing expires, and nothing is collected, ten years early.
+/// so that nothing expires, and nothing is collected, ten years early or nine hours; and no time is told twice.
 #[test]
 fn a_leap_that_nobody_confirms_moves_no_stamp() {
     let mut led = 0;
@@ -272,26 +294,31 @@ fn a_leap_that_nobody_confirms_moves_no_stamp() {
         let (wrong, away) = if seed % 2 == 0 { (leader, follower) } else { (follower, leader) };
         world.stop_server(if wrong == leader { away } else { wrong }, Span::seconds(2));
         let now = world.now;
-        world.regions[wrong].clock.step(Span::hours(87_600), now);
+        let step = [Span::hours(87_600), Span::hours(9), Span::hours(-720)][seed as usize % 3];
+        world.regions[wrong].clock.step(step, now);
         if wrong != leader {
             run_for(&mut world, Span::seconds(10));
         }
         world.stop_server(away, Span::minutes(10));
         run_for(&mut world, Span::minutes(5));
         led += usize::from(leaders(&world) == [wrong]);
-        no_stamp_is_ahead(&world);
+        no_stamp_is_off(&world);
         settle(&mut world);
-        no_stamp_is_ahead(&world);
+        no_stamp_is_off(&world);
     }
     assert!(led >= 2, "the wrong one led {led} times");
 }
 
-fn no_stamp_is_ahead(world: &World) {
+fn no_stamp_is_off(world: &World) {
     let view = world.newest_view().expect("a server is up");
     let state = TrackedState::read(&view).expect("reads");
     let latest = EPOCH + Span(world.now.0 as i64) + Span::minutes(1);
-    let evals = state.evals.values().map(|eval| eval.modify_time);
-    let allocs = state.allocs.values().map(|alloc| alloc.modify_time);
-    let ahead: Vec<Wall> = evals.chain(allocs).filter(|stamp| *stamp > latest).collect();
+    let stamps = || {
+        let evals = state.evals.values().map(|eval| eval.modify_time);
+        evals.chain(state.allocs.values().map(|alloc| alloc.modify_time))
+    };
+    let ahead: Vec<Wall> = stamps().filter(|stamp| *stamp > latest).collect();
     assert!(ahead.is_empty(), "{ahead:?}");
+    let newest = stamps().max().expect("users wrote something");
+    assert!(newest + Span::minutes(10) > latest, "{newest:?} is the newest");
 }

@@ -85,6 +85,8 @@ pub enum ClockFault {
     Stepped,
     Lost,
     Drifts,
+    /// The power goes, and the clock begins somewhere plausible: where it was stopped, or in local time.
+    WrongAtBoot,
 }
 
 /// Whose write it is that a power cut interrupts.
@@ -165,13 +167,14 @@ impl Faults {
         let node = nodes[self.draws.below(nodes.len() as u64) as usize];
         let of_node = self.draws.below(3) > 0;
         let machine = if of_node { Machine::Node(node) } else { Machine::Server(server) };
-        let fault = match self.draws.below(41) {
+        let fault = match self.draws.below(42) {
             0..=11 => Fault::Server(server, self.server_fault()),
             12..=27 => Fault::Node(node, self.node_fault()),
             28 => Fault::Clock(machine, ClockFault::Stepped),
             29 => Fault::Clock(machine, ClockFault::Lost),
             30 => Fault::Clock(machine, ClockFault::Drifts),
-            31..=35 => {
+            31 => Fault::Clock(machine, ClockFault::WrongAtBoot),
+            32..=36 => {
                 let servers: Vec<_> = servers.into_iter().map(Machine::Server).collect();
                 let nodes: Vec<_> = nodes.into_iter().map(Machine::Node).collect();
                 Fault::Cut(Cut::draw(&servers, &nodes, &mut self.draws))
@@ -299,7 +302,7 @@ impl World {
     }
 
     pub fn strike(&mut self, fault: Fault) -> Result<(), String> {
-        self.note(|_| format!("fault   {fault:?}"));
+        self.note(|_| format!("fault   {}: {fault:?}", fault.kind().name()));
         match fault {
             Fault::Server(at, fault) => self.strike_server(at, fault),
             Fault::Node(n, fault) => self.strike_node(n, fault),
@@ -398,6 +401,21 @@ impl World {
     fn strike_clock(&mut self, machine: Machine, fault: ClockFault) {
         let now = self.now;
         match fault {
+            ClockFault::WrongAtBoot => {
+                let steps = [Span::hours(-72), Span::hours(-9), Span::hours(9)];
+                let (operations, step) = (1 + self.faults.draw(20), steps[self.faults.draw(3) as usize]);
+                match machine {
+                    Machine::Server(at) => {
+                        self.regions[at].clock.step_at_boot(step);
+                        self.strike_server(at, ServerFault::PowerCut { operations });
+                    }
+                    Machine::Node(n) => {
+                        self.power_cut(n);
+                        self.regions[n].clock.step_at_boot(step);
+                        self.start_clock(machine);
+                    }
+                }
+            }
             ClockFault::Stepped => self.step_clock(machine),
             ClockFault::Lost => {
                 self.faults.fired(Kind::ClockAt1970);
@@ -408,6 +426,19 @@ impl World {
                 let ppm = self.faults.draw(200_000) as i64 - 100_000;
                 self.each_clock_of(machine, |clock| clock.drift(ppm, now));
             }
+        }
+    }
+
+    /// The machine's clock begins where it was set to, if that is not where it should be.
+    pub fn start_clock(&mut self, machine: Machine) {
+        let clock = match machine {
+            Machine::Server(at) => &mut self.regions[at].clock,
+            Machine::Node(n) => &mut self.regions[n].clock,
+        };
+        if let Some(step) = clock.take_step_at_boot() {
+            self.faults.fired(Kind::ClockWrongAtBoot);
+            let now = self.now;
+            self.each_clock_of(machine, |clock| clock.step(step, now));
         }
     }
 

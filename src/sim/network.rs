@@ -49,10 +49,17 @@ impl Cut {
     pub fn draw(servers: &[Machine], nodes: &[Machine], draws: &mut Stream) -> Cut {
         let mut one_of = |machines: &[Machine]| machines[draws.below(machines.len() as u64) as usize];
         let (server, node) = (one_of(servers), one_of(nodes));
-        match draws.below(7) {
-            0..=2 => Cut::of_node(node, servers.to_vec()),
-            3 => Cut::one_way(vec![node], servers.to_vec(), draws),
-            4 => Cut::one_way(vec![node], vec![server], draws),
+        let other = one_of(servers);
+        match draws.below(8) {
+            0 if other != server => Cut {
+                from: vec![server],
+                to: vec![other],
+                both_ways: draws.below(2) == 0,
+                kind: Kind::FrameLostBetweenServers,
+            },
+            0..=3 => Cut::of_node(node, servers.to_vec()),
+            4 => Cut::one_way(vec![node], servers.to_vec(), draws),
+            5 => Cut::one_way(vec![node], vec![server], draws),
             _ => Cut::groups(servers, nodes, draws),
         }
     }
@@ -281,5 +288,10 @@ mod tests {
         assert!(cuts.iter().any(|c| !c.both_ways && c.to == servers), "from a node alone");
         let apart = |c: &Cut| c.from.contains(&servers[0]) && c.to.contains(&servers[1]);
         assert!(cuts.iter().any(apart), "server against server");
+        let pair = |c: &&Cut| c.kind == Kind::FrameLostBetweenServers;
+        assert!(
+            cuts.iter().any(|c| pair(&c) && c.both_ways) && cuts.iter().any(|c| pair(&c) && !c.both_ways)
+        );
+        assert!(cuts.iter().filter(pair).all(|c| c.from.len() == 1 && c.to.len() == 1 && c.from != c.to));
     }
 }

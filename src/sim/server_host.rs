@@ -11,11 +11,9 @@ use super::trace::fnv;
 use super::world::{Event, World};
 use super::worlds;
 use model::garbage::GarbageRules;
-use model::id::server_id;
 use model::job::JobType;
 use model::key::Seed;
 use model::member::ServerInfo;
-use model::random::Stream;
 use model::time::{Mono, Span};
 use server::effects::{Effect, Input};
 use server::heartbeat::HeartbeatRules;
@@ -96,7 +94,7 @@ impl ServerHost {
             disks: 0,
             disk: SimDisk::new(seed ^ 0x5e1),
             options: Options {
-                new_server_id: id_of_disk(seed, 0),
+                new_server_id: worlds::id_of_disk(seed, 0),
                 cache_bytes: CACHE_BYTES,
                 segment_bytes: SEGMENT_BYTES,
                 unsaved_rows: UNSAVED_ROWS,
@@ -181,7 +179,7 @@ impl ServerHost {
     pub fn replace_disk(&mut self) {
         self.disks += 1;
         self.disk = SimDisk::new(self.seed ^ 0x5e1 ^ self.disks);
-        self.options.new_server_id = id_of_disk(self.seed, self.disks);
+        self.options.new_server_id = worlds::id_of_disk(self.seed, self.disks);
         (self.applied, self.failed_opens) = (0, 0);
     }
 
@@ -218,14 +216,11 @@ impl ServerHost {
     }
 }
 
-fn id_of_disk(seed: u64, disks: u64) -> u64 {
-    server_id(Stream::new(seed.wrapping_add(disks), 108).next_u64())
-}
-
 impl World {
     /// The server's process starts on what its disk holds.
     pub fn start_server(&mut self, at: ServerAt) -> Result<(), String> {
         self.install_build(at);
+        self.start_clock(Machine::Server(at));
         let host = &mut self.regions[at];
         if host.varies {
             host.options = worlds::options(host.options, host.seed, host.lives);

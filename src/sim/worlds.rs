@@ -11,6 +11,7 @@ use super::world::{Event, World};
 use client::effects::Input;
 use model::claims::{DeviceGroup, DeviceInstance};
 use model::constraint::Constraint;
+use model::id::server_id;
 use model::job::TaskGroup;
 use model::preference::{Affinity, Spread};
 use model::random::Stream;
@@ -25,6 +26,11 @@ const RACKS: [&str; 3] = ["r0", "r1", "r2"];
 const CHANGE_PAUSE: Span = Span::minutes(3);
 /// More have fifty nodes, whose every task costs time.
 const MOST_SERVERS_WITH_ALL_SHAPES: usize = 3;
+
+/// The id of a server whose data directory is on that disk, its first or a later one.
+pub fn id_of_disk(seed: u64, disks: u64) -> u64 {
+    server_id(Stream::new(seed.wrapping_add(disks), 108).next_u64())
+}
 
 /// What a node says of itself that others may differ in.
 #[derive(Clone, Debug, PartialEq, Eq)]

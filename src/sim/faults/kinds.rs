@@ -1,5 +1,9 @@
 //! Every kind of fault, and of what users and nodes do, that the simulator counts. Each has its name here alone.
 
+use super::{ClockFault, Fault, NodeFault, ServerFault};
+use crate::place::Machine;
+use crate::rot::Rot;
+
 /// Declares the kinds with the names under which they are printed.
 macro_rules! kinds {
     ($($kind:ident = $name:literal),+ $(,)?) => {
@@ -19,6 +23,57 @@ macro_rules! kinds {
             }
         }
     };
+}
+
+impl Fault {
+    /// What is counted when it strikes: a fault without a kind does not compile, and a kind that never strikes fails the run.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Fault::Server(_, fault) => fault.kind(),
+            Fault::Node(_, fault) => fault.kind(),
+            Fault::Clock(_, ClockFault::Stepped) => Kind::ClockStepped,
+            Fault::Clock(_, ClockFault::Lost) => Kind::ClockAt1970,
+            Fault::Clock(_, ClockFault::Drifts) => Kind::ClockDrifts,
+            Fault::Clock(_, ClockFault::WrongAtBoot) => Kind::ClockWrongAtBoot,
+            Fault::Cut(cut) => cut.kind,
+            Fault::Rotten(Rot { machine: Machine::Server(_), .. }) => Kind::ServerBitsRotten,
+            Fault::Rotten(Rot { machine: Machine::Node(_), .. }) => Kind::ClientBitsRotten,
+        }
+    }
+}
+
+impl ServerFault {
+    fn kind(&self) -> Kind {
+        match self {
+            ServerFault::Killed => Kind::ServerKilled,
+            ServerFault::PowerCut { .. } => Kind::ServerPowerCut,
+            ServerFault::DiskFull => Kind::ServerDiskFull,
+            ServerFault::DiskError { .. } => Kind::ServerDiskError,
+            ServerFault::SyncForgets { .. } => Kind::ServerSyncForgot,
+            ServerFault::SlowDisk => Kind::ServerDiskSlow,
+            ServerFault::Paused => Kind::ServerPaused,
+            ServerFault::LosesWorker => Kind::WorkerLost,
+        }
+    }
+}
+
+impl NodeFault {
+    fn kind(&self) -> Kind {
+        match self {
+            NodeFault::AgentKilled => Kind::AgentKilled,
+            NodeFault::AgentDiskError { .. } => Kind::AgentDiskError,
+            NodeFault::AgentSyncForgets { .. } => Kind::AgentSyncForgot,
+            NodeFault::KeeperKilled => Kind::KeeperKilled,
+            NodeFault::KeeperUpgraded => Kind::KeeperUpgraded,
+            NodeFault::KeeperJournalRots { .. } => Kind::KeeperJournalRots,
+            NodeFault::KeeperDiskError { .. } => Kind::KeeperDiskError,
+            NodeFault::KeeperSyncForgets => Kind::KeeperSyncForgot,
+            NodeFault::PowerCut { .. } => Kind::NodePowerCut,
+            NodeFault::Paused => Kind::NodePaused,
+            NodeFault::SlowDisk => Kind::NodeDiskSlow,
+            NodeFault::DiskFull { .. } => Kind::NodeDiskFull,
+        }
+    }
 }
 
 kinds! {
@@ -74,11 +129,13 @@ kinds! {
     FrameLostOnACutLink = "frame lost on a cut link",
     FrameLostOneWay = "frame lost one way",
     FrameLostBetweenGroups = "frame lost between groups",
+    FrameLostBetweenServers = "frame lost between two servers",
     FrameLost = "frame lost",
     FrameDoubled = "frame doubled",
     FrameDelayed = "frame delayed",
     ClockStepped = "clock stepped",
     ClockDrifts = "clock drifts",
+    ClockWrongAtBoot = "clock wrong at boot",
     ClockAt1970 = "clock at 1970",
     BootIn1970 = "boot in 1970",
     PidsCameRound = "PIDs came round",
