@@ -1,8 +1,9 @@
 //! Proof that the checks are alive: each is fed text that breaks its rule and text that keeps it.
 
-use crate::decisions::Decision;
+mod documents;
+
 use crate::source::Source;
-use crate::{checkers, checks, circles, citations, decisions, floors, items, public, tree, types};
+use crate::{checkers, checks, circles, floors, items, public, tree, types};
 
 type Check = fn(&Source) -> Vec<String>;
 
@@ -149,34 +150,6 @@ fn a_manifest_lists_lower_floors_and_what_is_named() {
         let found = floors::manifest(room, &text, |name| name != "silent_crate");
         assert_eq!(found.len(), wanted, "case `{name}`: {found:?}");
     }
-}
-
-#[test]
-fn a_citation_without_its_rule_is_found() {
-    let rules =
-        [citations::Rules::new("server.md", "# Server\n## 7. Drains\n### 7.1 Wishes\n**7.1.2** One.\n")];
-    for (text, wanted) in [
-        ("// as server.md 7, server.md 7.1 and server.md 7.1.2 say", 0),
-        ("// server.md 7.1.3", 1),
-        ("// cli.md 9 is another document's, and other-server.md 9 none", 0),
-        ("// reference: server 7", 1),
-        ("const A: &str = \"server.md 9\";", 0),
-    ] {
-        let found = citations::in_comments(&Source::new("src/model/a.rs", text), &rules);
-        assert_eq!(found.len(), wanted, "{text}: {found:?}");
-    }
-    for (row, wanted) in [
-        ("| 101 | 7.1.2 | a |", 0),
-        ("| 101 | server 7, 7.1 | a |", 0),
-        ("| 101 | 7.1.3 | a |", 1),
-        ("| 101 | cli 7.1 | a |", 1),
-        ("| number | rule |", 0),
-    ] {
-        let found = citations::differences(&format!("Rules: server.\n{row}\n"), &rules);
-        assert_eq!(found.len(), wanted, "{row}: {found:?}");
-    }
-    let twice = citations::Rules::new("server.md", "## 1. A\n**1** One.\n**1.1** Two.\n**1.1** Three.\n");
-    assert_eq!(twice.doubled(), ["docs/behaviour/server.md: 1.1 is there twice"]);
 }
 
 #[test]
@@ -342,29 +315,6 @@ fn a_tree_with_a_runtime_or_a_system_library_is_refused() {
 }
 
 #[test]
-fn missing_files_and_examples_are_named() {
-    let examples: Vec<String> = (0..8).map(|n| format!("{n}.nomad.hcl")).collect();
-    assert_eq!(tree::promised_files(|_| true, &examples), Vec::<String>::new());
-    assert_eq!(tree::promised_files(|path| path != "LICENSE", &examples[1..]).len(), 2);
-}
-
-#[test]
-fn an_invariant_without_a_test_is_found() {
-    let found = |text| tree::invariants(text, |name| name == "A::f", |name| name == "there");
-    let sound = "# A\n## Invariants\nBefore.\n1. One `x`. *By*\n   `A::f`. *Seen by*\n   `there`.\n2. Two. *Seen by* `there`.\n\n## After\n1. `gone`";
-    assert_eq!(found(sound), Vec::<String>::new());
-    for broken in [
-        "",
-        "## Invariants\n1. One.",
-        "## Invariants\n1. One. *Seen by* `gone`.",
-        "## Invariants\n1. One. *By* `A::g`. *Seen by* `there`.",
-        "## Invariants\n2. Two. *Seen by* `there`.",
-    ] {
-        assert_eq!(found(broken).len(), 1, "{broken:?}");
-    }
-}
-
-#[test]
 fn an_item_is_found_by_its_owner_and_name() {
     let text = "pub struct Plan<T> {\n    pub(super) part: T,\n}\nenum Step {\n    First,\n}\nimpl<T> Plan<T> {\n    fn verify(&self) { second() }\n}\nfn alone() {}";
     let sources = [Source::new("src/server/plans.rs", text), Source::new("tests/a.rs", "fn outside() {}")];
@@ -384,31 +334,4 @@ fn an_item_is_found_by_its_owner_and_name() {
         assert_eq!(items::exists(&sources, name), wanted, "{name}");
     }
     assert!(items::is_path_of_items("Plan::part") && !items::is_path_of_items("src/server"));
-}
-
-#[test]
-fn a_decision_that_is_not_whole_or_not_there_is_found() {
-    let file = |name: &str, headings: &str| Decision {
-        name: name.into(),
-        text: headings.split(' ').map(|h| format!("## {}\n", h.replace('_', " "))).collect(),
-    };
-    let whole = |name: &str| file(name, "Context Decision Measured Rejected What_would_reopen_it");
-    let files = [whole("0001-a.md"), whole("0002-b.md")];
-    let index = "| [0001](0001-a.md) | A |\n| [0002](0002-b.md) | B |\n";
-    assert_eq!(decisions::records(&files, index), Vec::<String>::new());
-    assert_eq!(decisions::records(&files, &index[..26]).len(), 1, "no row");
-    let lacks = [whole("0001-a.md"), file("0002-b.md", "Context Decision What_would_reopen_it")];
-    assert_eq!(decisions::records(&lacks, index).len(), 1, "no heading");
-    let hole = [whole("0001-a.md"), whole("0003-b.md")];
-    assert_eq!(decisions::records(&hole, &index.replace("0002", "0003")).len(), 1, "a hole");
-    for (text, wanted) in [
-        ("decision 0001, decisions 0001 and 0002, ours: 0002. [0001](decisions/0001-a.md)", 0),
-        ("mode 0700, 0.0048, 11223344-0000, 2026-11-23", 0),
-        ("(decision 0003)", 1),
-        ("decisions 0001 and 0103", 1),
-        ("see 0003.", 1),
-        ("[b](../decisions/0002-a.md)", 1),
-    ] {
-        assert_eq!(decisions::without_target("docs/a.md", text, &files).len(), wanted, "{text}");
-    }
 }

@@ -79,7 +79,9 @@ fn every_decision_is_whole_and_what_cites_it_finds_it() {
     files.retain(|file| file.name != "README.md");
     let index = fs::read_to_string(folder.join("README.md")).expect("the index is checked in");
     let mut found = decisions::records(&files, &index);
-    for source in Source::all() {
+    let sources = Source::all();
+    found.extend(decisions::unknown_names(&files, &sources));
+    for source in &sources {
         found.extend(decisions::without_target(&source.path, &source.comments, &files));
     }
     for (path, text) in documents() {
