@@ -62,7 +62,9 @@ fn every_citation_has_its_rule() {
         |name: &str| fs::read_to_string(behaviour.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     let rules = citations::DOCUMENTS.map(|name| citations::Rules::new(name, &read(name)));
     let mut found: Vec<String> = rules.iter().flat_map(citations::Rules::doubled).collect();
-    found.extend(Source::all().iter().flat_map(|source| citations::in_comments(source, &rules)));
+    let sources = Source::all();
+    found.extend(sources.iter().flat_map(|source| citations::in_comments(source, &rules)));
+    found.extend(sources.iter().flat_map(|source| citations::in_test_names(source, &rules)));
     for (path, text) in documents() {
         found.extend(citations::without_target(&path, &text, &rules));
     }

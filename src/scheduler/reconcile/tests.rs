@@ -154,7 +154,7 @@ fn r8_1_a_stopped_or_purged_job_stops_all_that_is_not_terminal() {
 }
 
 #[test]
-fn r8_2a_a_group_that_is_gone_is_stopped_and_the_others_are_not() {
+fn r8_2_1_a_group_that_is_gone_is_stopped_and_no_other() {
     let job = job("a", 1);
     let mut allocs = running(&job, &[0, 0]);
     allocs[1].group = "h".into();
@@ -163,14 +163,14 @@ fn r8_2a_a_group_that_is_gone_is_stopped_and_the_others_are_not() {
 }
 
 #[test]
-fn r8_2a_count_zero_stops_all() {
+fn r8_2_1_count_zero_stops_all() {
     let job = job("a", 0);
     let out = run(&job, &running(&job, &[0, 1]));
     assert_eq!(out, Out { stopped: strings(&["[0]", "[1]"]), ..Out::default() });
 }
 
 #[test]
-fn r8_2c_completed_batch_reruns_only_for_a_new_version() {
+fn r8_2_3_completed_batch_reruns_only_for_a_new_version() {
     let old = job("a", 1);
     let mut done_once = alloc(&old, 0, 1);
     (done_once.client, done_once.task_states) = (C::Complete, done(true));
@@ -303,7 +303,7 @@ fn r8_5_3d_duplicate_names_go_until_enough_are_gone() {
 }
 
 #[test]
-fn r8_2s_destructive_updates_are_made_in_the_order_of_names() {
+fn r8_2_19_destructive_updates_are_made_in_the_order_of_names() {
     let old = job("a", 3);
     let mut new = old.clone();
     (new.version, new.job_modify_index) = (1, 50);
@@ -312,7 +312,7 @@ fn r8_2s_destructive_updates_are_made_in_the_order_of_names() {
 }
 
 #[test]
-fn r8_2_a_lower_count_stops_before_it_updates() {
+fn r8_2_12_a_lower_count_stops_before_it_updates() {
     let old = job("a", 3);
     let mut new = job("a", 1);
     (new.version, new.job_modify_index) = (1, 50);

@@ -11,12 +11,20 @@ fn a_citation_without_its_rule_is_found() {
     for (text, wanted) in [
         ("// as server.md 7, server.md 7.1 and server.md 7.1.2 say", 0),
         ("// server.md 7.1.3", 1),
+        ("// server.md 7 and 7.1, server.md 7 to 7.1.2, (server.md 7.1, 7.1.2).", 0),
+        ("// server.md 7 and 9, server.md 7.1 to 7.4", 2),
         ("// cli.md 9 is another document's, and other-server.md 9 none", 0),
         ("// reference: server 7", 1),
         ("const A: &str = \"server.md 9\";", 0),
     ] {
         let found = citations::in_comments(&Source::new("src/model/a.rs", text), &rules);
         assert_eq!(found.len(), wanted, "{text}: {found:?}");
+    }
+    for (name, wanted) in
+        [("r7_1_2_a_wish", 0), ("r7_wishes", 0), ("refuses", 0), ("r7_1_3_a_wish", 1), ("r7_1_2a_a_wish", 1)]
+    {
+        let named = |path| citations::in_test_names(&Source::new(path, &format!("fn {name}() {{}}")), &rules);
+        assert_eq!(named("src/server/tests.rs").len(), wanted, "{name}");
     }
     for (row, wanted) in [
         ("| 101 | 7.1.2 | a |", 0),

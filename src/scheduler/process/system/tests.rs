@@ -415,7 +415,7 @@ fn r12_7_completed_sysbatch_stays_complete_if_its_node_goes() {
 }
 
 #[test]
-fn r12_distinct_property_holds_for_jobs_on_each_node() {
+fn r12_21_distinct_property_holds_for_jobs_on_each_node() {
     let rack = |n: u128| node_with(n, |i| drop(i.meta.insert("rack".into(), format!("r{}", n % 2))));
     for job_type in [JobType::System, JobType::Sysbatch] {
         let mut spec = typed(job_type);

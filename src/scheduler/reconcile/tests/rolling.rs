@@ -174,7 +174,7 @@ fn r8_6_without_a_rolling_update_all_are_replaced_at_once() {
 }
 
 #[test]
-fn r8_2o_canaries_are_placed_beside_the_old_ones() {
+fn r8_2_15_canaries_are_placed_beside_the_old_ones() {
     let old = with_update(3, 1, 2);
     let new = next_version(&old);
     let allocs = running(&old, &[0, 1, 2]);
@@ -206,7 +206,7 @@ fn r8_2o_canaries_are_placed_beside_the_old_ones() {
 }
 
 #[test]
-fn r8_2o_canaries_are_placed_though_nothing_old_is_left() {
+fn r8_2_15_canaries_are_placed_though_nothing_old_is_left() {
     let old = with_update(1, 1, 1);
     let new = next_version(&old);
     let mut deployment = deployment(&new, 1);
@@ -223,7 +223,7 @@ fn r8_2o_canaries_are_placed_though_nothing_old_is_left() {
 }
 
 #[test]
-fn r8_2o_a_deployment_that_promotes_itself_says_so() {
+fn r8_1_6_a_deployment_that_promotes_itself_says_so() {
     let mut old = with_update(1, 1, 1);
     old.spec.groups[0].update.as_mut().expect("it has one").auto_promote = true;
     let new = next_version(&old);
@@ -234,7 +234,7 @@ fn r8_2o_a_deployment_that_promotes_itself_says_so() {
 }
 
 #[test]
-fn r8_2d_canaries_of_no_deployment_are_stopped() {
+fn r8_2_4_canaries_of_no_deployment_are_stopped() {
     let old = with_update(1, 1, 1);
     let new = next_version(&old);
     let newest = next_version(&new);
@@ -256,7 +256,7 @@ fn r8_2d_canaries_of_no_deployment_are_stopped() {
 }
 
 #[test]
-fn r8_2d_canaries_leave_their_nodes_without_being_counted() {
+fn r8_2_4_canaries_leave_their_nodes_without_being_counted() {
     let old = with_update(1, 1, 1);
     let new = next_version(&old);
     for (node, description) in [(9, LOST), (7, MIGRATING)] {
@@ -345,7 +345,7 @@ fn r8_5_3b_migrating_allocs_with_highest_names_stop() {
 }
 
 #[test]
-fn r8_2t_migrations_are_not_limited() {
+fn r8_2_20_migrations_are_not_limited() {
     let job = with_update(3, 1, 0);
     let mut allocs = running(&job, &[0, 1, 2]);
     for a in &mut allocs {
