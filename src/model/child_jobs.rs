@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// What a job has to do with other jobs. Encoded by position: append only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kinship {
+pub enum JobRelation {
     #[default]
     Alone,
     /// A job that launches children: those up to `launched` are decided.
@@ -24,37 +24,39 @@ pub enum Kinship {
     PeriodicChild { parent: String, launched: Wall },
 }
 
-impl Kinship {
-    pub fn of_new(spec: &JobSpec, at: Wall) -> Kinship {
+impl JobRelation {
+    pub fn of_new(spec: &JobSpec, at: Wall) -> JobRelation {
         let (periodic, parent) = (spec.periodic.is_some(), spec.parent.clone());
         match (periodic, parent.is_empty()) {
-            _ if spec.is_parameterized() => Kinship::Parameterized { periodic },
-            (true, true) => Kinship::Periodic { launched: at },
-            (true, false) => Kinship::PeriodicChild { parent, launched: at },
-            (false, true) => Kinship::Alone,
-            (false, false) => Kinship::Child { parent },
+            _ if spec.is_parameterized() => JobRelation::Parameterized { periodic },
+            (true, true) => JobRelation::Periodic { launched: at },
+            (true, false) => JobRelation::PeriodicChild { parent, launched: at },
+            (false, true) => JobRelation::Alone,
+            (false, false) => JobRelation::Child { parent },
         }
     }
 
     pub fn is_periodic(&self) -> bool {
-        self.launched().is_some() || matches!(self, Kinship::Parameterized { periodic: true })
+        self.launched().is_some() || matches!(self, JobRelation::Parameterized { periodic: true })
     }
 
     pub fn is_parameterized(&self) -> bool {
-        matches!(self, Kinship::Parameterized { .. })
+        matches!(self, JobRelation::Parameterized { .. })
     }
 
     /// Up to when launches are decided. `None`: it has none.
     pub fn launched(&self) -> Option<Wall> {
         match self {
-            Kinship::Periodic { launched } | Kinship::PeriodicChild { launched, .. } => Some(*launched),
+            JobRelation::Periodic { launched } | JobRelation::PeriodicChild { launched, .. } => {
+                Some(*launched)
+            }
             _ => None,
         }
     }
 
     /// Launches up to `moment` are decided now, if it has any.
     pub fn decide_launches(&mut self, moment: Wall) {
-        if let Kinship::Periodic { launched } | Kinship::PeriodicChild { launched, .. } = self {
+        if let JobRelation::Periodic { launched } | JobRelation::PeriodicChild { launched, .. } = self {
             *launched = moment;
         }
     }
@@ -62,7 +64,7 @@ impl Kinship {
     /// Empty: it has none.
     pub fn parent(&self) -> &str {
         match self {
-            Kinship::Child { parent } | Kinship::PeriodicChild { parent, .. } => parent,
+            JobRelation::Child { parent } | JobRelation::PeriodicChild { parent, .. } => parent,
             _ => "",
         }
     }

@@ -25,8 +25,8 @@ block! {
         pub mode: String => zeroed("mode", "Mode").empty_means(HOST_MODE);
         /// Has no effect.
         pub mbits: i64 => nullable("mbits", "MBits");
-        pub reserved: Vec<Port> => nullable("reserved_ports", "ReservedPorts").told_as("Static Port").unordered();
-        pub dynamic: Vec<Port> => nullable("port", "DynamicPorts").told_as("Dynamic Port").unordered();
+        pub reserved: Vec<Port> => nullable("reserved_ports", "ReservedPorts").diff_name("Static Port").unordered();
+        pub dynamic: Vec<Port> => nullable("port", "DynamicPorts").diff_name("Dynamic Port").unordered();
     }
     and [
         soon(plain("device", "Device", ValueKind::Text)),
@@ -54,7 +54,7 @@ block! {
     pub struct Port in named("port", "Port").labelled("Label") => {
         pub label: String => zeroed("", "Label");
         /// 0: whichever is free.
-        pub value: i64 => zeroed("static", "Value").zero_is_untold();
+        pub value: i64 => zeroed("static", "Value").zero_is_no_difference();
         /// Inside a network of its own. 0: the same in host mode; `SAME_PORT`.
         pub to: i64 => zeroed("to", "To");
         pub host_network: String = DEFAULT_HOST_NETWORK.into() => zeroed("host_network", "HostNetwork");

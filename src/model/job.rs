@@ -64,7 +64,7 @@ block! {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct JobSpec in named("job", "Job").labelled("ID").hooked(DecodeHook::Job) => {
         pub namespace: String => nullable("namespace", "Namespace");
-        pub id: String => nullable("id", "ID").told_by_hand();
+        pub id: String => nullable("id", "ID").diff_by_hand();
         pub name: String => nullable("name", "Name");
         pub region: String => nullable("region", "Region");
         pub job_type: JobType = JobType::Service => nullable("type", "Type").read_by_hand();
@@ -78,7 +78,7 @@ block! {
         pub affinities: Vec<Affinity> => nullable("affinity", "Affinities");
         /// For every group, before the group's own.
         pub spreads: Vec<Spread> => nullable("spread", "Spreads");
-        pub groups: Vec<TaskGroup> => nullable("group", "TaskGroups").by_hand().told_by_hand();
+        pub groups: Vec<TaskGroup> => nullable("group", "TaskGroups").by_hand().diff_by_hand();
         /// What the job-level `update` block leaves for the whole job (service only).
         pub update: Option<JobUpdate>;
         pub meta: BTreeMap<String, String> => nullable("meta", "Meta").destructive();
@@ -170,7 +170,7 @@ impl JobUpdate {
 block! {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct TaskGroup in named("group", "TaskGroup").labelled("Name").hooked(DecodeHook::Group) => {
-        pub name: String => nullable("", "Name").told_by_hand();
+        pub name: String => nullable("", "Name").diff_by_hand();
         /// Where the block says nothing, what its scaling begins with.
         pub count: i64 = 1 => nullable("count", "Count");
         pub constraints: Vec<Constraint> => nullable("constraint", "Constraints");
@@ -183,7 +183,7 @@ block! {
         pub migrate: Option<MigratePolicy> => nullable("migrate", "Migrate");
         pub ephemeral_disk: EphemeralDisk => nullable("ephemeral_disk", "EphemeralDisk").destructive();
         pub shutdown_delay: Option<Span> => nullable("shutdown_delay", "ShutdownDelay");
-        pub tasks: Vec<Task> => nullable("task", "Tasks").by_hand().told_by_hand();
+        pub tasks: Vec<Task> => nullable("task", "Tasks").by_hand().diff_by_hand();
         pub meta: BTreeMap<String, String> => nullable("meta", "Meta").destructive();
         pub disconnect: Option<DisconnectPolicy> => nullable("disconnect", "Disconnect");
         pub networks: Vec<Network> => nullable("network", "Networks").destructive();
@@ -231,7 +231,7 @@ impl TaskGroup {
 block! {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct Task in named("task", "Task").labelled("Name") => {
-        pub name: String => zeroed("", "Name").told_by_hand();
+        pub name: String => zeroed("", "Name").diff_by_hand();
         pub driver: String => zeroed("driver", "Driver").destructive();
         /// The driver's own keys, not looked at before the driver does.
         pub config: BTreeMap<String, Value> => nullable("config", "Config").destructive().as_block();

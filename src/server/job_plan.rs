@@ -3,7 +3,7 @@
 
 use super::admission;
 use model::alloc::Allocation;
-use model::child_jobs::Kinship;
+use model::child_jobs::JobRelation;
 use model::deployment::Deployment;
 use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::id::{EvalId, JobKey, NodeId};
@@ -25,8 +25,8 @@ pub fn plan(view: &View, asked: &JobPlanRequest, at: Wall) -> Result<Result<JobP
         spec.parent.clone_from(&job.spec.parent);
     }
     let spec = &spec;
-    let kinship = |job: &Job| Kinship::of_new(&job.spec, job.submit_time).refuses(spec);
-    let unfit = |job: &Arc<Job>| job.spec.job_type.refuses(spec.job_type).or_else(|| kinship(job));
+    let relation = |job: &Job| JobRelation::of_new(&job.spec, job.submit_time).refuses(spec);
+    let unfit = |job: &Arc<Job>| job.spec.job_type.refuses(spec.job_type).or_else(|| relation(job));
     let unfit = before.as_ref().and_then(unfit);
     if let Some(refusal) = admission::check_namespace_and_pool(spec, view)? {
         return Ok(Err(refusal));

@@ -134,7 +134,7 @@ fn look(
     for group in job.spec.groups.iter().filter(|g| names.contains(g.name.as_str())) {
         let PlacementExplanation { nodes, feasible, exclusions, nearest, best } =
             explain_placement(&job.spec, group, view.fleet(), allocs, scheduling, seed);
-        let (ways, looked_at) = match feasible {
+        let (preemptable_nodes, looked_at) = match feasible {
             0 if nodes > 0 => nodes_preemption_would_help(view, view.fleet(), &job.spec, group, allocs, seed),
             _ => (0, 0),
         };
@@ -155,7 +155,7 @@ fn look(
             feasible,
             reasons: exclusions.into_iter().map(reason).collect(),
             nearest,
-            ways,
+            preemptable_nodes,
             looked_at,
             preempts: scheduling.preemption.allows(job.spec.job_type),
             best: named(view, &best)?,

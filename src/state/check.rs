@@ -32,7 +32,7 @@ use redb::ReadableTable;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::record::{self, Record};
 
-type Bytes = BTreeMap<Vec<u8>, Vec<u8>>;
+type RowBytes = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// `Err`: the first contradiction, in words for a developer. Costs time and memory in proportion to the state.
 pub fn consistent(view: &View) -> Result<(), String> {
@@ -76,7 +76,7 @@ struct AllRows {
     scaled: BTreeSet<(JobKey, Vec<u8>)>,
     members: Vec<ServerMember>,
     region_level: Option<RegionLevel>,
-    indexes: Bytes,
+    indexes: RowBytes,
 }
 
 fn fault_text(fault: Fault) -> String {
@@ -103,7 +103,7 @@ impl AllRows {
             scaled: BTreeSet::new(),
             members: Vec::new(),
             region_level: None,
-            indexes: Bytes::new(),
+            indexes: RowBytes::new(),
         };
         let mut digest = 0u64;
         for entry in view.rows.iter().map_err(|e| fault_text(e.into()))? {
@@ -197,7 +197,7 @@ impl AllRows {
     }
 
     fn indexes(&self) -> Result<(), String> {
-        let mut wanted = Bytes::new();
+        let mut wanted = RowBytes::new();
         for e in &self.evals {
             let place = CreationKey { create_index: e.create_index, id: e.id.0 };
             let (job, at) = (tables::job_bytes(&e.job), place.bytes());
@@ -234,9 +234,9 @@ impl AllRows {
     }
 
     /// Checks the rows that say which versions dispatched jobs were made of, and with which tokens.
-    fn dispatched(&self, wanted: &mut Bytes) -> Result<(), String> {
+    fn dispatched(&self, wanted: &mut RowBytes) -> Result<(), String> {
         let mut uses: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-        for (key, job) in self.jobs.iter().filter(|(_, job)| !job.kinship.parent().is_empty()) {
+        for (key, job) in self.jobs.iter().filter(|(_, job)| !job.relation.parent().is_empty()) {
             let newest = job.newest().map_err(fault_text)?.version;
             let spec = tables::spec_key(&tables::job_bytes(key), job.create_index, newest);
             let Some(spec) = self.specs.get(&spec) else { continue };
@@ -247,7 +247,7 @@ impl AllRows {
             }
             let token = spec.dispatch.as_ref().map(|d| d.token.as_str()).filter(|token| !token.is_empty());
             if let Some(token) = token {
-                let parent = tables::job_bytes(&JobKey::new(key.namespace.clone(), job.kinship.parent()));
+                let parent = tables::job_bytes(&JobKey::new(key.namespace.clone(), job.relation.parent()));
                 wanted.insert(Part::Token.key(&parent, token.as_bytes()), key.id.as_bytes().to_vec());
             }
         }
@@ -333,11 +333,11 @@ impl AllRows {
     }
 
     /// Checks the counts of children whose parent is not there.
-    fn orphaned_children(&self, wanted: &mut Bytes) -> Result<(), String> {
+    fn orphaned_children(&self, wanted: &mut RowBytes) -> Result<(), String> {
         let mut left: BTreeMap<JobKey, Children> = BTreeMap::new();
-        for (child, row) in self.jobs.iter().filter(|(_, job)| !job.kinship.parent().is_empty()) {
-            let parent = JobKey::new(child.namespace.clone(), row.kinship.parent());
-            if !self.jobs.get(&parent).is_some_and(|job| job.kinship.is_parent()) {
+        for (child, row) in self.jobs.iter().filter(|(_, job)| !job.relation.parent().is_empty()) {
+            let parent = JobKey::new(child.namespace.clone(), row.relation.parent());
+            if !self.jobs.get(&parent).is_some_and(|job| job.relation.is_parent()) {
                 left.entry(parent).or_default().count(None, Some(row.newest().map_err(fault_text)?.status));
             }
         }
@@ -352,13 +352,13 @@ impl AllRows {
     fn children(&self, key: &JobKey, job: &JobRow) -> Result<(), String> {
         let mut there = Children::default();
         for (child, row) in &self.jobs {
-            if child.namespace == key.namespace && row.kinship.parent() == key.id {
+            if child.namespace == key.namespace && row.relation.parent() == key.id {
                 there.count(None, Some(row.newest().map_err(fault_text)?.status));
             }
         }
         let counted = job.summary.children;
         let right = counted == Children { dead: counted.dead, ..there };
-        if right || !job.kinship.is_parent() {
+        if right || !job.relation.is_parent() {
             return Ok(());
         }
         Err(format!("job {key} counts {counted:?}, there are {there:?}"))
@@ -367,7 +367,7 @@ impl AllRows {
     fn status_of(&self, key: &JobKey, job: &JobRow) -> JobStatus {
         let evals = || self.evals.iter().filter(|e| e.job == *key);
         let allocs = || self.allocs.iter().filter(|a| a.job == *key);
-        let always = job.job_type == JobType::System || job.kinship.is_parent();
+        let always = job.job_type == JobType::System || job.relation.is_parent();
         match job.stop {
             true if always => JobStatus::Dead,
             false if always => JobStatus::Running,

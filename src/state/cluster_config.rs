@@ -56,7 +56,7 @@ impl View {
 
     /// Up to when the launches of a periodic job are decided.
     pub fn launched(&self, key: &JobKey) -> Result<Option<Wall>, Fault> {
-        Ok(self.job_row(&tables::job_bytes(key))?.and_then(|row| row.kinship.launched()))
+        Ok(self.job_row(&tables::job_bytes(key))?.and_then(|row| row.relation.launched()))
     }
 
     pub fn node_pool(&self, name: &str) -> Result<Option<NodePool>, Fault> {

@@ -5,7 +5,7 @@
 use super::fault::Fault;
 use super::tables::{self, JobRow, Kind, Part, Rows, VersionRow};
 use super::view::View;
-use model::child_jobs::Kinship;
+use model::child_jobs::JobRelation;
 use model::id::JobKey;
 use model::job::{JobSpec, JobType};
 use model::job_summary::JobSummary;
@@ -26,7 +26,7 @@ pub struct JobHeader {
     /// The newest version's row.
     pub version: VersionRow,
     pub summary: JobSummary,
-    pub kinship: Kinship,
+    pub relation: JobRelation,
 }
 
 /// The first fields of a `JobSpec`. The rest is not decoded.
@@ -111,7 +111,7 @@ fn header(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHeader, Fault>
         create_index: row.create_index,
         version,
         summary: row.summary,
-        kinship: row.kinship,
+        relation: row.relation,
     })
 }
 

@@ -98,7 +98,7 @@ impl View {
             if !batch.admits(bytes) {
                 return Ok(false);
             }
-            let periodic = |row: &JobRow| row.kinship.launched().is_some();
+            let periodic = |row: &JobRow| row.relation.launched().is_some();
             if self.job_row(bytes)?.is_some_and(|row| row.job_type == JobType::System || periodic(&row)) {
                 out.push(job.clone());
             }

@@ -6,7 +6,7 @@
 //! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists in that order need no index.
 
 use super::fault::Fault;
-use model::child_jobs::Kinship;
+use model::child_jobs::JobRelation;
 use model::drain::{Drain, LastDrain};
 use model::id::{AllocId, EvalId, JobKey, NodeId, ScalingPolicyId, Uuid};
 use model::job::{JobStatus, JobType, VersionTag};
@@ -356,7 +356,7 @@ pub(super) struct JobRow {
     /// Allocations that are neither server-terminal nor client-terminal.
     pub live_allocs: u64,
     pub summary: JobSummary,
-    pub kinship: Kinship,
+    pub relation: JobRelation,
 }
 
 impl JobRow {

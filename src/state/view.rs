@@ -205,7 +205,7 @@ impl View {
         let mut out = Vec::new();
         tables::each_job(&self.rows, &[], None, |job, bytes| {
             if let Some(row) = self.job_row(bytes)? {
-                let parent = row.kinship.parent().to_string();
+                let parent = row.relation.parent().to_string();
                 out.push((job.clone(), parent, row.newest()?.status, row.summary));
             }
             Ok(true)

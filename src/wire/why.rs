@@ -44,7 +44,7 @@ pub struct GroupWhy {
     pub nearest: Option<Nearest>,
     /// On so many of the full nodes that were looked at less urgent work could make way for one more. Looked at only where no
     /// node has a place.
-    pub ways: u64,
+    pub preemptable_nodes: u64,
     pub looked_at: u64,
     /// Whether such jobs may send it away.
     pub preempts: bool,

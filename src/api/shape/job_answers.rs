@@ -50,7 +50,7 @@ impl<'a> JobStub<'a> {
     pub fn new(head: &'a JobHeader, whole: Option<&'a Job>) -> Self {
         JobStub {
             id: &head.key.id,
-            parent_id: head.kinship.parent(),
+            parent_id: head.relation.parent(),
             name: &head.name,
             namespace: &head.key.namespace,
             datacenters: list_or_null(&head.datacenters),
@@ -58,8 +58,8 @@ impl<'a> JobStub<'a> {
             multiregion: (),
             job_type: head.job_type.as_str(),
             priority: head.priority,
-            periodic: head.kinship.is_periodic(),
-            parameterized_job: head.kinship.is_parameterized(),
+            periodic: head.relation.is_periodic(),
+            parameterized_job: head.relation.is_parameterized(),
             stop: head.stop,
             status: head.version.status.as_str(),
             status_description: "",

@@ -11,7 +11,7 @@ use std::io::Write;
 /// `whole`: to show `meta`, which otherwise is `null`.
 pub fn job(out: &mut Vec<u8>, head: &JobHeader, whole: Option<&Job>) {
     member(out, "{\"ID\":", &head.key.id);
-    member(out, ",\"ParentID\":", head.kinship.parent());
+    member(out, ",\"ParentID\":", head.relation.parent());
     member(out, ",\"Name\":", &head.name);
     member(out, ",\"Namespace\":", &head.key.namespace);
     piece(out, ",\"Datacenters\":");
@@ -26,8 +26,8 @@ pub fn job(out: &mut Vec<u8>, head: &JobHeader, whole: Option<&Job>) {
     member(out, ",\"NodePool\":", &head.node_pool);
     member(out, ",\"Multiregion\":null,\"Type\":", head.job_type.as_str());
     number(out, ",\"Priority\":", head.priority);
-    flag(out, ",\"Periodic\":", head.kinship.is_periodic());
-    flag(out, ",\"ParameterizedJob\":", head.kinship.is_parameterized());
+    flag(out, ",\"Periodic\":", head.relation.is_periodic());
+    flag(out, ",\"ParameterizedJob\":", head.relation.is_parameterized());
     flag(out, ",\"Stop\":", head.stop);
     member(out, ",\"Status\":", head.version.status.as_str());
     piece(out, ",\"StatusDescription\":\"\",\"JobSummary\":");

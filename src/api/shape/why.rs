@@ -30,7 +30,7 @@ fn group(g: &GroupWhy) -> Value {
         "Feasible": g.feasible,
         "Reasons": g.reasons.iter().map(reason).collect::<Vec<_>>(),
         "Nearest": nearest,
-        "Preemption": {"Nodes": g.ways, "LookedAt": g.looked_at, "Allowed": g.preempts},
+        "Preemption": {"Nodes": g.preemptable_nodes, "LookedAt": g.looked_at, "Allowed": g.preempts},
         "Best": g.best.iter().map(score).collect::<Vec<_>>(),
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{DiffType, FieldDiff, ObjectDiff};
 use crate::schema::{
-    Block, BlockList, BlockMap, ChangeEffect, FieldView, Fields, Member, Shape, Told, ValueKind,
+    Block, BlockList, BlockMap, ChangeEffect, DiffForm, FieldView, Fields, Member, Shape, ValueKind,
 };
 use crate::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ impl Flat {
         let name = member.json.to_string();
         let text = match view {
             FieldView::Text(text) => text.to_string(),
-            FieldView::Int(0) if member.zero_is_untold => return,
+            FieldView::Int(0) if member.zero_is_no_difference => return,
             FieldView::Int(number) => number.to_string(),
             FieldView::Bool(flag) => flag.to_string(),
             FieldView::Span(span) => span.as_nanos().to_string(),
@@ -41,12 +41,12 @@ impl Flat {
                 let entries = map.iter().map(|(key, value)| (format!("{name}[{key}]"), value.clone()));
                 return self.0.extend(entries);
             }
-            FieldView::Texts(texts) if member.told == Told::InOrder => {
+            FieldView::Texts(texts) if member.diff_form == DiffForm::InOrder => {
                 let entries =
                     texts.iter().enumerate().map(|(i, text)| (format!("{name}[{i}]"), text.clone()));
                 return self.0.extend(entries);
             }
-            FieldView::Free(_) if member.told == Told::AsBlock => return,
+            FieldView::Free(_) if member.diff_form == DiffForm::AsBlock => return,
             FieldView::Free(map) => {
                 return map.iter().for_each(|(k, v)| self.value(format!("{name}[{k}]"), v));
             }
@@ -127,7 +127,7 @@ impl Part {
 
 /// What differences call a block that stands there.
 fn name(member: &Member, block: &Block) -> &'static str {
-    if member.told_name.is_empty() { block.shown } else { member.told_name }
+    if member.diff_name.is_empty() { block.shown } else { member.diff_name }
 }
 
 fn blocks(list: &dyn BlockList) -> impl Iterator<Item = &dyn Fields> {
@@ -135,7 +135,7 @@ fn blocks(list: &dyn BlockList) -> impl Iterator<Item = &dyn Fields> {
 }
 
 fn is_told(member: &Member) -> bool {
-    member.told != Told::ByHand && member.change != ChangeEffect::Nothing
+    member.diff_form != DiffForm::ByHand && member.change != ChangeEffect::Nothing
 }
 
 /// What changed of the blocks in a block, ordered by name.
@@ -172,20 +172,20 @@ fn of_member(member: &'static Member, old: FieldView<'_>, new: FieldView<'_>) ->
         FieldView::ByLabel(map) => Part::labelled(map),
         _ => vec![],
     };
-    match (member.shape, member.told) {
+    match (member.shape, member.diff_form) {
         (Shape::One(inner), _) => block(inner.shown, one(old), one(new)).into_iter().collect(),
-        (Shape::Many(inner), Told::InOrder) => {
+        (Shape::Many(inner), DiffForm::InOrder) => {
             let at = |view, i| if let FieldView::Blocks(list) = view { list.at(i) } else { None };
             let count = |view| if let FieldView::Blocks(list) = view { list.count() } else { 0 };
             let all = 0..count(old).max(count(new));
             all.filter_map(|i| block(inner.shown, at(old, i), at(new, i))).collect()
         }
         (Shape::Many(inner) | Shape::ByLabel(inner), _) => set(inner.shown, parts(old), parts(new)),
-        (Shape::Value(ValueKind::Texts), Told::AsSet) => {
+        (Shape::Value(ValueKind::Texts), DiffForm::AsSet) => {
             let list = |view| if let FieldView::Texts(texts) = view { texts } else { &[] };
             texts(member.json, list(old), list(new)).into_iter().collect()
         }
-        (Shape::Value(ValueKind::Free), Told::AsBlock) => {
+        (Shape::Value(ValueKind::Free), DiffForm::AsBlock) => {
             let flat = |view| match view {
                 FieldView::Free(map) if !map.is_empty() => Some(Flat::of_values(map)),
                 _ => None,

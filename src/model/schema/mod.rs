@@ -57,9 +57,9 @@ pub enum ChangeEffect {
     Destructive,
 }
 
-/// How differences are told.
+/// How a difference of the member is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum DiffForm {
     /// Several blocks: what changed went, and something else came. Texts: in an object of their own.
     AsSet,
     /// Several blocks: the first with the first, and so on. Texts: by number, among the other fields.
@@ -89,11 +89,11 @@ pub struct Member {
     /// In the JSON of a job, absent is the type's zero instead of `null`.
     pub zero_for_none: bool,
     pub change: ChangeEffect,
-    pub told: Told,
+    pub diff_form: DiffForm,
     /// What differences call the block. Empty: as its table does.
-    pub told_name: &'static str,
+    pub diff_name: &'static str,
     /// A zero is no difference from nothing.
-    pub zero_is_untold: bool,
+    pub zero_is_no_difference: bool,
     /// The field is not kept, and always its type's zero.
     pub always_zero: bool,
     /// The order of its blocks means nothing.
@@ -139,23 +139,23 @@ impl Member {
     }
 
     pub const fn in_order(self) -> Member {
-        Member { told: Told::InOrder, ..self }
+        Member { diff_form: DiffForm::InOrder, ..self }
     }
 
     pub const fn as_block(self) -> Member {
-        Member { told: Told::AsBlock, ..self }
+        Member { diff_form: DiffForm::AsBlock, ..self }
     }
 
-    pub const fn told_by_hand(self) -> Member {
-        Member { told: Told::ByHand, ..self }
+    pub const fn diff_by_hand(self) -> Member {
+        Member { diff_form: DiffForm::ByHand, ..self }
     }
 
-    pub const fn told_as(self, name: &'static str) -> Member {
-        Member { told_name: name, ..self }
+    pub const fn diff_name(self, name: &'static str) -> Member {
+        Member { diff_name: name, ..self }
     }
 
-    pub const fn zero_is_untold(self) -> Member {
-        Member { zero_is_untold: true, ..self }
+    pub const fn zero_is_no_difference(self) -> Member {
+        Member { zero_is_no_difference: true, ..self }
     }
 
     pub const fn always_zero(self) -> Member {
@@ -242,9 +242,9 @@ pub const fn member(hcl: &'static str, json: &'static str, shape: Shape, nullabl
         written_by_hand: false,
         zero_for_none: !nullable,
         change: ChangeEffect::InPlace,
-        told: Told::AsSet,
-        told_name: "",
-        zero_is_untold: false,
+        diff_form: DiffForm::AsSet,
+        diff_name: "",
+        zero_is_no_difference: false,
         always_zero: false,
         unordered: false,
         empty_means: "",

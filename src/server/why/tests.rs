@@ -204,7 +204,7 @@ fn why_tells_what_preemption_would_free() {
     let told = |r: &Region, id: &str| {
         let group = why(r, Subject::Job(key(id))).groups.remove(0);
         assert_eq!(group.feasible, 0);
-        (group.ways, group.preempts)
+        (group.preemptable_nodes, group.preempts)
     };
     assert_eq!((told(&r, "high"), told(&r, "near")), ((1, false), (0, false)));
     let mut settings = SchedulerSettings::default();

@@ -21,7 +21,7 @@ impl ApplyTxn<'_> {
     pub(super) fn launch_job(&mut self, order: LaunchJobCommand) -> Result<Reply, Fault> {
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
         let Some(row) = self.job(&order.job)?.cloned() else { return refuse("job not found".into()) };
-        let Some(launched) = row.kinship.launched() else {
+        let Some(launched) = row.relation.launched() else {
             return refuse("can't force launch non-periodic job".into());
         };
         let spec = self.newest_spec(&order.job, &row)?;
@@ -43,7 +43,7 @@ impl ApplyTxn<'_> {
     /// A job with the child's id that the parent did not create belongs to a user.
     fn child_id_conflict(&mut self, child: &JobSpec) -> Result<Option<Refusal>, Fault> {
         let own = |row: &&mut JobRow| {
-            (row.kinship.parent(), row.job_type) == (child.parent.as_str(), child.job_type)
+            (row.relation.parent(), row.job_type) == (child.parent.as_str(), child.job_type)
         };
         let there = self.job(&child.key())?;
         if there.is_none() || there.filter(own).is_some() {
@@ -68,7 +68,7 @@ impl ApplyTxn<'_> {
             return Ok(false);
         }
         if let Some(row) = self.job(&order.job)? {
-            row.kinship.decide_launches(order.moment);
+            row.relation.decide_launches(order.moment);
         }
         let alone = spec.periodic.as_ref().is_some_and(|p| p.prohibit_overlap);
         let child = child_jobs::launched(spec, order.moment).key();
@@ -107,7 +107,7 @@ impl ApplyTxn<'_> {
         was: Option<&JobRow>,
         now: Option<&JobRow>,
     ) -> Result<(), Fault> {
-        let parent = now.or(was).map(|row| row.kinship.parent()).unwrap_or_default();
+        let parent = now.or(was).map(|row| row.relation.parent()).unwrap_or_default();
         if parent.is_empty() {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl ApplyTxn<'_> {
             return Ok(());
         }
         let parent = JobKey::new(child.namespace.clone(), parent);
-        if let Some(row) = self.job(&parent)?.filter(|row| row.kinship.is_parent()) {
+        if let Some(row) = self.job(&parent)?.filter(|row| row.relation.is_parent()) {
             row.summary.children.count(was, now);
             return Ok(());
         }

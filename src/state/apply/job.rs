@@ -8,7 +8,7 @@ use super::super::tables::{self, JobRow, Part, VersionRow};
 use super::super::view::{self, Table};
 use super::{ApplyTxn, JobEdit, Reply, checked_decrement};
 use model::alloc::ClientStatus;
-use model::child_jobs::Kinship;
+use model::child_jobs::JobRelation;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::id::JobKey;
@@ -97,7 +97,7 @@ impl ApplyTxn<'_> {
     ) -> Result<Reply, Fault> {
         let index = self.index();
         let (job_modify_index, runs) = match self.job(key)? {
-            Some(row) => (row.newest()?.job_modify_index, !row.kinship.is_parent()),
+            Some(row) => (row.newest()?.job_modify_index, !row.relation.is_parent()),
             None => (index, true),
         };
         let eval = eval.filter(|_| runs).map(|e| Evaluation { job_modify_index, ..e });
@@ -109,8 +109,8 @@ impl ApplyTxn<'_> {
     /// Gives the new job's modify index, as `add_version` does.
     pub(super) fn create_job(&mut self, key: &JobKey, spec: &JobSpec, at: Wall) -> Result<u64, Fault> {
         let index = self.index();
-        let kinship = Kinship::of_new(spec, at);
-        let children = if kinship.is_parent() { self.take_left_children(key)? } else { Children::default() };
+        let relation = JobRelation::of_new(spec, at);
+        let children = if relation.is_parent() { self.take_left_children(key)? } else { Children::default() };
         let mut row = JobRow {
             create_index: index,
             job_type: spec.job_type,
@@ -123,7 +123,7 @@ impl ApplyTxn<'_> {
                 groups: BTreeMap::new(),
                 children,
             },
-            kinship,
+            relation,
         };
         add_groups(&mut row.summary, spec);
         self.update_scaling(key, None, Some(spec))?;
@@ -150,7 +150,7 @@ impl ApplyTxn<'_> {
         row.versions.push(next);
         row.stop = spec.stop;
         // the new version may have other launch times: those in the past count as decided
-        row.kinship.decide_launches(at);
+        row.relation.decide_launches(at);
         add_groups(&mut row.summary, spec);
         let dropped = track_newest(&mut row.versions, tracked_versions);
         let bytes = tables::job_bytes(key);
@@ -189,7 +189,7 @@ impl ApplyTxn<'_> {
                 }
             }
         }
-        let eval = eval.filter(|_| !row.kinship.is_parent());
+        let eval = eval.filter(|_| !row.relation.is_parent());
         let eval = eval.map(|e| Evaluation { job_modify_index: index, ..e });
         let id = eval.as_ref().map(|e| e.id);
         self.put_evals(eval.into_iter().collect(), at)?;
@@ -210,7 +210,7 @@ impl ApplyTxn<'_> {
             self.remove_spec(&bytes, row.create_index, v.version)?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
         }
-        if row.kinship.is_parent() {
+        if row.relation.is_parent() {
             self.leave_children(key, row.summary.children)?;
         }
         self.edit_job(key)?.now = None;
@@ -299,7 +299,7 @@ impl ApplyTxn<'_> {
 
     /// The first matching rule of server.md 3.1.4.
     fn status_of(&self, bytes: &[u8], row: &JobRow) -> Result<JobStatus, Fault> {
-        if row.job_type == JobType::System || row.kinship.is_parent() {
+        if row.job_type == JobType::System || row.relation.is_parent() {
             return Ok(if row.stop { JobStatus::Dead } else { JobStatus::Running });
         }
         let deployed = |d: Deployment| d.status.is_active();
@@ -331,11 +331,11 @@ impl ApplyTxn<'_> {
 }
 
 /// The fields of a job's row that readers see: allocation counts are internal.
-fn visible_fields(row: &JobRow) -> (Option<VersionRow>, usize, Option<u64>, &JobSummary, &Kinship) {
+fn visible_fields(row: &JobRow) -> (Option<VersionRow>, usize, Option<u64>, &JobSummary, &JobRelation) {
     let newest = row.versions.last().map(|v| VersionRow { allocs: 0, ..v.clone() });
     let tracked = || row.versions.iter().filter(|v| v.tracked);
     let moved = tracked().map(|v| v.modify_index).max();
-    (newest, tracked().count(), moved, &row.summary, &row.kinship)
+    (newest, tracked().count(), moved, &row.summary, &row.relation)
 }
 
 fn version(version: u64, index: u64, at: Wall) -> VersionRow {
@@ -400,7 +400,7 @@ pub(super) fn conflict(
         }
         _ => {}
     }
-    let refuses = |row: &JobRow| row.job_type.refuses(spec.job_type).or_else(|| row.kinship.refuses(spec));
+    let refuses = |row: &JobRow| row.job_type.refuses(spec.job_type).or_else(|| row.relation.refuses(spec));
     row.and_then(refuses).map_or(Ok(None), refuse)
 }
 

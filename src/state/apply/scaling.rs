@@ -51,7 +51,7 @@ impl ApplyTxn<'_> {
         let mut scaled = spec.clone();
         scaled.groups[place].count = count;
         let answer = self.add_version(key, &spec, &scaled, tracked_versions, at)?;
-        let eval = eval.filter(|_| !row.kinship.is_parent());
+        let eval = eval.filter(|_| !row.relation.is_parent());
         self.add_scaling_event(&request, previous_count, eval.as_ref().map(|e| e.id), at)?;
         self.evaluate_newest(key, eval, answer, at)
     }

@@ -80,7 +80,7 @@ fn rows_are_written_and_read_in_the_stored_format() {
         versions: vec![version],
         live_allocs: 2,
         summary,
-        kinship: Kinship::Alone,
+        relation: JobRelation::Alone,
     };
     opens_as(job, "01050100010201010105ac02ad0204000201016701000200000000050600000000");
     let event = NodeEvent {

@@ -111,7 +111,7 @@ pub fn states_of_children(view: &View, parent: &Job) -> Result<Option<Vec<&'stat
     let (namespace, id) = (parent.spec.namespace.as_str(), parent.spec.id.as_str());
     let heads = view.job_headers(Some(namespace), &format!("{id}/"), None, MAX_CHILDREN_SHOWN + 1)?;
     if heads.len() <= MAX_CHILDREN_SHOWN {
-        let children = heads.iter().filter(|head| head.kinship.parent() == id);
+        let children = heads.iter().filter(|head| head.relation.parent() == id);
         return Ok(Some(children.map(|head| head.version.status.as_str()).collect()));
     }
     let counts = view.job_summary(&parent.spec.key())?.unwrap_or_default().children;

@@ -86,7 +86,7 @@ fn places(
         };
         for head in page::rows(read) {
             let head = head?;
-            if with_children || head.kinship.parent().is_empty() {
+            if with_children || head.relation.parent().is_empty() {
                 places.push((head.version.modify_index, head.key));
             }
         }

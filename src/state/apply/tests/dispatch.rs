@@ -89,7 +89,7 @@ fn a_dispatch_makes_a_child_with_its_evaluation_in_one_entry() {
     end(&mut region, &id);
     assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 1 });
     let heads = region.view().job_headers(None, "form", None, 9).expect("reads");
-    let told: Vec<_> = heads.iter().map(|h| (h.kinship.is_parameterized(), h.kinship.parent())).collect();
+    let told: Vec<_> = heads.iter().map(|h| (h.relation.is_parameterized(), h.relation.parent())).collect();
     assert_eq!(told, [(true, ""), (false, "form")]);
 }
 
