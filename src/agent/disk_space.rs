@@ -2,11 +2,11 @@
 
 use ::io::disk::{RESERVE_BYTES, Reserve};
 use model::time::{Mono, Span};
-use server::room::MIN_ROOM_BYTES;
+use server::disk_full::MIN_RESERVE_BYTES;
 use std::sync::Arc;
 
 // while it is spent, a server's log still grows
-const _: () = assert!(MIN_ROOM_BYTES < RESERVE_BYTES);
+const _: () = assert!(MIN_RESERVE_BYTES < RESERVE_BYTES);
 
 /// How often a full disk is looked at again.
 const CHECK_PERIOD: Span = Span::seconds(1);

@@ -30,7 +30,7 @@ pub use log::Saved;
 pub use members::{ChangeRefused, Members, MembershipChange, TransferRefused};
 pub use outgoing::{MAX_INFLIGHT_BYTES, MAX_INFLIGHT_MESSAGES, Outbound};
 pub use reads::{ReadAnswer, ReadLost, ReadRefused};
-pub use received::{MAX_MESSAGE_BYTES, Refused, Room};
+pub use received::{LogSpace, MAX_MESSAGE_BYTES, Refused};
 pub use record::Damaged;
 pub use snapshot::{InstallRefused, Installed, Snapshot, WantsSnapshot};
 
@@ -329,11 +329,11 @@ impl RaftNode {
     }
 
     /// A message that came over the link to `peer`.
-    pub fn receive(&mut self, peer: u64, message: &[u8], room: Room) -> Result<(), Refused> {
+    pub fn receive(&mut self, peer: u64, message: &[u8], space: LogSpace) -> Result<(), Refused> {
         self.assert_no_step_is_out();
         let check = Check { raft: &self.raw.raft, members: &self.members, peer };
         let mut message = check.decode(message)?;
-        room.limit(&mut message)?;
+        space.limit(&mut message)?;
         let from = message.from;
         let done = self.raw.step(message).map_err(|e| match e {
             raft_engine::Error::StepPeerNotFound => Refused::NotMember { from },

@@ -21,7 +21,7 @@ const MAX_CONTEXT_BYTES: usize = 64;
 
 /// What a replica's disk has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum LogSpace {
     /// Everything.
     Enough,
     /// Others' entries: whoever leads would write its own, so that it does not take over.
@@ -30,12 +30,12 @@ pub enum Room {
     None,
 }
 
-impl Room {
+impl LogSpace {
     /// What of a message is taken.
     pub fn limit(self, message: &mut Message) -> Result<(), Refused> {
         match message.msg_type {
-            MessageType::MsgTimeoutNow if self != Room::Enough => return Err(Refused::NoRoom),
-            MessageType::MsgAppend if self == Room::None => message.entries.clear(),
+            MessageType::MsgTimeoutNow if self != LogSpace::Enough => return Err(Refused::NoRoom),
+            MessageType::MsgAppend if self == LogSpace::None => message.entries.clear(),
             _ => {}
         }
         Ok(())

@@ -47,7 +47,7 @@ pub struct Evals {
     paused: bool,
     /// The pause is over, but for plans of before it that are still on their way into the log.
     is_ending: bool,
-    has_room: bool,
+    disk_has_space: bool,
     unserved: UnservedTypes,
 }
 
@@ -75,7 +75,7 @@ impl Evals {
             failing: BTreeSet::new(),
             paused: is_paused(view, cx)?,
             is_ending: false,
-            has_room: cx.space_free,
+            disk_has_space: cx.space_free,
             unserved: UnservedTypes::default(),
         })
     }

@@ -13,6 +13,7 @@ mod clock;
 mod context;
 mod deployments;
 mod dequeue;
+pub mod disk_full;
 mod drainer;
 pub mod effects;
 mod entry_logging;
@@ -47,7 +48,6 @@ mod remote_workers;
 mod replica;
 mod reports;
 pub mod reservations;
-pub mod room;
 mod snapshots;
 mod status;
 mod submit;
@@ -63,6 +63,7 @@ pub mod worker;
 use clock::WallClock;
 use context::Context;
 use dequeue::FollowerWorkers;
+use disk_full::HandoverRequests;
 use effects::{Effect, Input};
 use establish::EstablishLeadership;
 use forwarding::Forwarding;
@@ -85,7 +86,6 @@ use pending::{MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
 use reads::PendingReads;
 use replica::{AppliedEntry, Replica, StepOutcome};
 use reservations::ReservationChange;
-use room::RoomAsks;
 use state::fault::Fault;
 use state::store::{Recovered, Store};
 use wire::change::Change;
@@ -150,7 +150,7 @@ pub struct Server {
     clock: WallClock,
     peer_clocks: PeerClocks,
     space_free: bool,
-    room_asks: RoomAsks,
+    handovers: HandoverRequests,
     changes: Vec<Change>,
     events: Vec<Events>,
     restored: bool,
@@ -182,7 +182,7 @@ impl Server {
             clock,
             peer_clocks: PeerClocks::default(),
             space_free: true,
-            room_asks: RoomAsks::default(),
+            handovers: HandoverRequests::default(),
             changes: vec![],
             events: vec![],
             restored: false,

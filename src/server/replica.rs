@@ -229,8 +229,8 @@ impl Replica {
             tracing::warn!(%from, "dropped a raft message of no server");
             return;
         };
-        let room = self.room(space_free);
-        match self.raft.receive(peer, message, room) {
+        let space = self.log_space(space_free);
+        match self.raft.receive(peer, message, space) {
             Ok(()) if self.raft.leader() == Some(peer) => self.last_contact = Some(now),
             Ok(()) => {}
             Err(e) => tracing::warn!(%from, error = %e, "dropped a raft message"),

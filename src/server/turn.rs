@@ -58,7 +58,7 @@ impl Server {
         // after what a leader has said meanwhile
         self.replica.tick(now.mono);
         self.join(now.mono)?;
-        self.hand_over_without_room(now.mono);
+        self.hand_over_on_full_disk(now.mono);
         self.with_leader(now.mono, Leader::advance)?;
         self.change_members(now.mono);
         self.step_down_if_deposed(now.mono);

@@ -13,7 +13,7 @@ use super::world::{EPOCH, Event, World};
 pub use kinds::Kind;
 use model::random::Stream;
 use model::time::Span;
-use server::room::MIN_ROOM_BYTES;
+use server::disk_full::MIN_RESERVE_BYTES;
 use std::collections::BTreeMap;
 
 /// Strikes once, at its event's time.
@@ -332,7 +332,7 @@ impl World {
             }
             ServerFault::DiskFull => {
                 // now and then so little that a follower takes no more entries
-                host.disk.set_room(Some(MIN_ROOM_BYTES + self.faults.draw(100_000)));
+                host.disk.set_room(Some(MIN_RESERVE_BYTES + self.faults.draw(100_000)));
                 let until = fault_duration(&mut self.faults);
                 self.after(until, Event::Room(Machine::Server(at)));
             }

@@ -10,7 +10,7 @@ use super::server_host::RESERVE_BYTES;
 use super::users::HOME_REGION;
 use super::world::{Event, World};
 use model::time::Span;
-use server::room::MIN_ROOM_BYTES;
+use server::disk_full::MIN_RESERVE_BYTES;
 
 /// Votes and the index that is applied: what a full disk is written.
 const VOTES_BYTES: u64 = 64 << 10;
@@ -135,7 +135,7 @@ fn a_full_follower_lives_and_catches_up() {
         run_for(&mut world, Span::seconds(20));
         let follower = others(&world, leader)[0];
         let before = lives(&world);
-        fill(&mut world, follower, MIN_ROOM_BYTES + 20_000);
+        fill(&mut world, follower, MIN_RESERVE_BYTES + 20_000);
         run_for(&mut world, Span::minutes(2));
         let (stands, acknowledged) = (applied(&world, follower), world.ledger.acknowledged);
         run_for(&mut world, Span::minutes(2));
@@ -148,7 +148,7 @@ fn a_full_follower_lives_and_catches_up() {
             "seed {seed}: it deposes nobody"
         );
         let left = world.regions[follower].disk.free_bytes();
-        assert!(left > MIN_ROOM_BYTES - (256 << 10), "seed {seed}: {left}");
+        assert!(left > MIN_RESERVE_BYTES - (256 << 10), "seed {seed}: {left}");
         free(&mut world, follower);
         catches_up(&mut world, follower);
         settle(&mut world);

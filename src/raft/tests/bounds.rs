@@ -4,7 +4,7 @@ use super::cluster::Cluster;
 use crate::log::MAX_ENTRIES_PER_READ;
 use crate::outgoing::{MAX_ENTRIES_PER_MESSAGE, MAX_INFLIGHT_BYTES};
 use crate::record::decode_message;
-use crate::{MAX_ENTRY_BYTES, MAX_MESSAGE_BYTES, Outbound, ProposalRefused as R, Room};
+use crate::{LogSpace, MAX_ENTRY_BYTES, MAX_MESSAGE_BYTES, Outbound, ProposalRefused as R};
 use raft_engine::eraftpb::{Message, MessageType};
 
 const MIB: usize = 1 << 20;
@@ -49,7 +49,7 @@ fn what_is_not_committed_is_bounded_in_bytes() {
 }
 
 #[test]
-fn who_is_alone_takes_whatever_it_proposes() {
+fn a_lone_voter_has_no_bound_on_what_is_not_committed() {
     let mut cluster = Cluster::new(3, &[1]);
     cluster.turns(1);
     cluster.node(1).propose(vec![0; MAX_ENTRY_BYTES + 1]).unwrap();
@@ -71,7 +71,7 @@ fn the_largest_entry_fits_into_a_message() {
     drop(cluster.node(leader).persisted(step));
     cluster.node(leader).applied();
     let to = messages[0].to;
-    assert_eq!(cluster.node(to).receive(leader, &messages[0].message, Room::Enough), Ok(()));
+    assert_eq!(cluster.node(to).receive(leader, &messages[0].message, LogSpace::Enough), Ok(()));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_leaders_appends_leave_early_and_acknowledgements_late() {
     let (to, append) = (step.early[0].to, step.early[0].message.clone());
     assert!(cluster.node(leader).persisted(step).committed.is_empty(), "one of three is no majority");
 
-    cluster.node(to).receive(leader, &append, Room::Enough).unwrap();
+    cluster.node(to).receive(leader, &append, LogSpace::Enough).unwrap();
     let step = cluster.node(to).step().unwrap();
     assert!(step.early.is_empty() && step.batch.must_sync());
     let late = read(&cluster.node(to).persisted(step).messages);
@@ -165,10 +165,10 @@ fn nothing_is_asked_of_a_node_with_a_step_out() {
 
 /// It votes and is not deposed meanwhile, and takes what it lacks once there is room.
 #[test]
-fn a_replica_without_room_takes_no_entries_and_lags() {
+fn a_replica_on_a_full_disk_appends_nothing_and_lags() {
     let (mut cluster, leader) = settled(6);
     let full = leader % 3 + 1;
-    cluster.replicas.get_mut(&full).unwrap().room = Room::None;
+    cluster.replicas.get_mut(&full).unwrap().room = LogSpace::None;
     let (end, term) = (cluster.node(full).position().last_index, cluster.node(full).term());
     for _ in 0..100 {
         cluster.node(leader).propose(vec![7; 100]).unwrap();
@@ -177,23 +177,23 @@ fn a_replica_without_room_takes_no_entries_and_lags() {
     assert_eq!(cluster.node(full).position().last_index, end);
     assert_eq!((cluster.leader(), cluster.node(full).term()), (Some(leader), term));
     assert!(cluster.node(leader).position().commit >= end + 99, "the others go on");
-    cluster.replicas.get_mut(&full).unwrap().room = Room::Enough;
+    cluster.replicas.get_mut(&full).unwrap().room = LogSpace::Enough;
     cluster.until("it has all", 100, |c| c.node(full).position().commit == c.node(leader).position().commit);
     assert_eq!(cluster.leader(), Some(leader));
 }
 
 #[test]
-fn who_has_little_room_takes_entries_and_does_not_take_over() {
+fn a_replica_low_on_disk_appends_and_does_not_take_over() {
     let (mut cluster, leader) = settled(7);
     let full = leader % 3 + 1;
-    cluster.replicas.get_mut(&full).unwrap().room = Room::Little;
+    cluster.replicas.get_mut(&full).unwrap().room = LogSpace::Little;
     cluster.node(leader).propose(vec![7]).unwrap();
     cluster.settle();
     assert_eq!(cluster.node(full).position().commit, cluster.node(leader).position().last_index);
     cluster.node(leader).transfer_leader(full).unwrap();
     (0..40).for_each(|_| cluster.step());
     assert_eq!(cluster.leader(), Some(leader), "it goes on");
-    cluster.replicas.get_mut(&full).unwrap().room = Room::Enough;
+    cluster.replicas.get_mut(&full).unwrap().room = LogSpace::Enough;
     cluster.node(leader).transfer_leader(full).unwrap();
     cluster.until("it leads", 40, |c| c.leader() == Some(full));
 }

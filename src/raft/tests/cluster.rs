@@ -2,7 +2,9 @@
 //! What raft promises is checked after every turn of a replica.
 
 use crate::snapshot::Installed;
-use crate::{Batch, CommittedEntry, Config, Members, Outbound, RaftNode, ReadAnswer, Room, Saved, Snapshot};
+use crate::{
+    Batch, CommittedEntry, Config, LogSpace, Members, Outbound, RaftNode, ReadAnswer, Saved, Snapshot,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// SplitMix64, as a source of the scheduler's choices.
@@ -78,7 +80,7 @@ pub struct Replica {
     pub disk: Disk,
     pub state: State,
     pub paused: bool,
-    pub room: Room,
+    pub room: LogSpace,
     starts: u64,
     arrived: Option<State>,
     pub answers: Vec<ReadAnswer>,
@@ -166,7 +168,7 @@ impl Cluster {
             disk,
             state,
             paused: false,
-            room: Room::Enough,
+            room: LogSpace::Enough,
             starts: 0,
             arrived: None,
             answers: vec![],

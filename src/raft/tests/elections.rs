@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, Disk};
 use crate::election::ELECTION_TICKS;
-use crate::{Config, RaftNode, Room, Saved, Snapshot};
+use crate::{Config, LogSpace, RaftNode, Saved, Snapshot};
 
 #[test]
 fn an_empty_replica_never_campaigns() {
@@ -119,8 +119,8 @@ fn an_empty_replica_does_not_vote() {
         (m.index, m.log_term) = (1, 1);
         crate::record::encode_message(&m)
     };
-    assert_eq!(cluster.node(3).receive(1, &vote(3), Room::Enough), Err(crate::Refused::Empty));
-    assert_eq!(cluster.node(2).receive(1, &vote(2), Room::Enough), Ok(()));
+    assert_eq!(cluster.node(3).receive(1, &vote(3), LogSpace::Enough), Err(crate::Refused::Empty));
+    assert_eq!(cluster.node(2).receive(1, &vote(2), LogSpace::Enough), Ok(()));
     let step = cluster.node(2).step().unwrap();
     assert!(step.early.is_empty() && step.batch.must_sync(), "a vote leaves when it is durable");
     assert_eq!(cluster.node(2).persisted(step).messages.len(), 1);

@@ -36,7 +36,7 @@ fn members_come_and_go_through_every_fault() {
 }
 
 #[test]
-fn a_seed_decides_every_byte_that_is_sent() {
+fn the_same_seed_sends_the_same_bytes() {
     for seed in 0..4 {
         let (one, two) = (run(seed, &[1, 2, 3], true), run(seed, &[1, 2, 3], true));
         assert_eq!((one.trace, one.round), (two.trace, two.round));

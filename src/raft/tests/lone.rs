@@ -78,7 +78,7 @@ fn compaction_forgets_the_prefix_and_survives_a_restart() {
 }
 
 #[test]
-fn damage_is_told_not_guessed() {
+fn a_damaged_log_is_not_opened() {
     let mut cluster = settled();
     cluster.node(1).propose(b"a".to_vec()).unwrap();
     cluster.turns(1);

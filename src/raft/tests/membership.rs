@@ -229,7 +229,7 @@ fn stored_commit(cluster: &Cluster, id: u64) -> u64 {
 
 /// Or two of three that lose their power, and the third its disk, would wait for the vote of the one that was removed.
 #[test]
-fn a_removal_is_known_for_good_before_a_majority_says_so() {
+fn a_removal_is_reported_once_a_majority_stored_its_commit() {
     for (seed, restarts) in [(11, false), (12, true)] {
         let mut cluster = Cluster::new(seed, &[1, 2, 3, 4]);
         let leader = cluster.elect();
@@ -288,7 +288,7 @@ fn a_lone_voter_writes_that_a_member_is_removed() {
 }
 
 #[test]
-fn members_are_stored_as_ever() {
+fn the_encoding_of_members_has_not_changed() {
     let members = Members { voters: vec![1, 3], learners: vec![200] };
     assert_eq!(members.encode(), [2, 1, 3, 1, 200, 1, 0, 0, 0]);
     assert_eq!(Members::decode(&members.encode()), Ok(members));

@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use crate::record::{encode_change, encode_message};
-use crate::{MAX_MESSAGE_BYTES, Refused as R, Room};
+use crate::{LogSpace, MAX_MESSAGE_BYTES, Refused as R};
 use raft_engine::eraftpb::{ConfChangeType, Entry, EntryType, Message, MessageType as M};
 
 /// A follower 2 that knows leader 1 and has entry 2 committed.
@@ -45,7 +45,7 @@ impl Scene {
     fn say_bytes(&mut self, peer: u64, to: u64, bytes: &[u8]) -> Result<(), R> {
         let node = self.cluster.node(to);
         let before = (node.term(), node.leader(), node.position());
-        let said = node.receive(peer, bytes, Room::Enough);
+        let said = node.receive(peer, bytes, LogSpace::Enough);
         if let Err(refused) = &said {
             assert_eq!((node.term(), node.leader(), node.position()), before, "{refused}");
             assert!(!node.has_work(), "{refused}");
@@ -74,7 +74,7 @@ fn bytes_that_are_no_message_are_refused() {
 }
 
 #[test]
-fn messages_are_as_they_ever_were() {
+fn the_encoding_of_messages_has_not_changed() {
     let message =
         Message { msg_type: M::MsgHeartbeat, to: 2, from: 1, term: 3, commit: 4, ..Message::default() };
     let bytes = [1, 8, 2, 1, 3, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -82,7 +82,7 @@ fn messages_are_as_they_ever_were() {
 }
 
 #[test]
-fn senders_and_receivers_are_who_they_say() {
+fn a_message_with_a_wrong_sender_or_receiver_is_refused() {
     let mut s = scene();
     let third = 6 - s.leader - s.follower;
     let message = s.leader_message(M::MsgHeartbeat);
@@ -113,7 +113,7 @@ fn only_members_answer_and_ask() {
 }
 
 #[test]
-fn peers_do_not_say_everything() {
+fn messages_that_no_peer_sends_are_refused() {
     let mut s = scene();
     for kind in [
         M::MsgHup,
@@ -135,7 +135,7 @@ fn peers_do_not_say_everything() {
 }
 
 #[test]
-fn terms_make_sense() {
+fn a_message_with_an_impossible_term_is_refused() {
     let mut s = scene();
     let beat = s.leader_message(M::MsgHeartbeat);
     assert_eq!(s.say(&Message { term: 0, ..beat.clone() }), Err(R::NoTerm));
@@ -147,7 +147,7 @@ fn terms_make_sense() {
 
 /// The engine ends the process over the first of these.
 #[test]
-fn indexes_lie_within_the_log() {
+fn a_message_with_an_index_beyond_the_log_is_refused() {
     let mut s = scene();
     let beat = Message { commit: 99, ..s.leader_message(M::MsgHeartbeat) };
     assert_eq!(s.say(&beat), Err(R::CommitBeyondLog { commit: 99, last: 2 }));
@@ -167,7 +167,7 @@ fn indexes_lie_within_the_log() {
 }
 
 #[test]
-fn entries_follow_each_other() {
+fn an_append_whose_entries_have_holes_is_refused() {
     let mut s = scene();
     let term = s.term;
     let mut joint = encode_change(4, ConfChangeType::AddNode, vec![]);
@@ -249,7 +249,7 @@ fn reads_that_wait_for_a_leader_are_bounded() {
         let data = [follower.to_be_bytes(), [0; 8], number.to_be_bytes()].concat();
         let entries = vec![Entry { data: data.into(), ..Entry::default() }];
         let message = Message { term: 0, entries, ..s.to_leader(M::MsgReadIndex) };
-        refused = s.cluster.node(leader).receive(follower, &encode_message(&message), Room::Enough).err();
+        refused = s.cluster.node(leader).receive(follower, &encode_message(&message), LogSpace::Enough).err();
     }
     assert_eq!(refused, Some(R::TooManyReads));
 }
@@ -264,12 +264,12 @@ fn a_lone_voter_writes_before_it_campaigns() {
     let say = |m: Message| encode_message(&Message { to: 1, from: 2, term, ..m });
     let append =
         say(Message { index: 2, log_term: term - 1, entries: vec![entry(3, term)], ..s.append(vec![]) });
-    alone.node(1).receive(2, &append, Room::Enough).unwrap();
+    alone.node(1).receive(2, &append, LogSpace::Enough).unwrap();
     for _ in 0..50 {
         alone.node(1).tick();
     }
     let now = say(s.leader_message(M::MsgTimeoutNow));
-    assert_eq!(alone.node(1).receive(2, &now, Room::Enough), Err(R::Busy));
+    assert_eq!(alone.node(1).receive(2, &now, LogSpace::Enough), Err(R::Busy));
     assert!(!alone.node(1).is_leader());
     s.cluster.step();
 }

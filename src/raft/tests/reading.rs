@@ -22,7 +22,7 @@ fn leader_and_followers_answer_with_what_is_committed() {
 }
 
 #[test]
-fn reads_of_one_turn_are_one_question() {
+fn reads_of_one_turn_share_a_read_index_and_its_heartbeats() {
     let mut cluster = Cluster::new(2, &[1, 2, 3]);
     let leader = cluster.elect();
     cluster.settle();
@@ -102,7 +102,7 @@ fn a_new_leader_answers_when_it_has_committed_in_its_term() {
 }
 
 #[test]
-fn answers_to_an_earlier_run_are_nobodys() {
+fn read_indexes_of_an_earlier_run_are_dropped() {
     let (mut old, mut new) = (ReadIndexes::new(1), ReadIndexes::new(2));
     old.expect(7, vec![70]);
     new.expect(7, vec![71]);

@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use crate::outgoing::MAX_INFLIGHT_BYTES;
-use crate::{Outbound, RaftNode, Room};
+use crate::{LogSpace, Outbound, RaftNode};
 use std::collections::VecDeque;
 
 const MIB: usize = 1 << 20;
@@ -40,7 +40,10 @@ impl SlowLink {
                     self.sent_bytes += out.message.len();
                     self.appends.push_back(out.message);
                 } else {
-                    self.cluster.node(slow).receive(leader, &out.message, Room::Enough).expect("a heartbeat");
+                    self.cluster
+                        .node(slow)
+                        .receive(leader, &out.message, LogSpace::Enough)
+                        .expect("a heartbeat");
                 }
             }
             self.slow_answers();
@@ -49,7 +52,10 @@ impl SlowLink {
 
     fn slow_answers(&mut self) {
         for out in turn(self.cluster.node(self.slow)).into_iter().filter(|out| out.to == self.leader) {
-            self.cluster.node(self.leader).receive(self.slow, &out.message, Room::Enough).expect("an answer");
+            self.cluster
+                .node(self.leader)
+                .receive(self.slow, &out.message, LogSpace::Enough)
+                .expect("an answer");
         }
     }
 
@@ -64,7 +70,7 @@ impl SlowLink {
     /// The oldest append arrives.
     fn arrives(&mut self) {
         let message = self.appends.pop_front().expect("something is under way");
-        self.cluster.node(self.slow).receive(self.leader, &message, Room::Enough).expect("an append");
+        self.cluster.node(self.slow).receive(self.leader, &message, LogSpace::Enough).expect("an append");
         self.slow_answers();
         self.exchange();
     }

@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, Disk};
 use crate::record::{decode_message, encode_message};
 use crate::snapshot::MAX_TERMS_AHEAD;
-use crate::{InstallRefused, Installed, Members, MembershipChange, Room, Saved, Snapshot};
+use crate::{InstallRefused, Installed, LogSpace, Members, MembershipChange, Saved, Snapshot};
 use raft_engine::Storage;
 use raft_engine::eraftpb::MessageType;
 
@@ -24,7 +24,7 @@ fn leave_behind(cluster: &mut Cluster, entries: usize) -> u64 {
 }
 
 #[test]
-fn who_is_a_little_late_needs_no_snapshot() {
+fn a_follower_within_the_log_budget_gets_entries_alone() {
     let mut cluster = Cluster::new(1, &[1, 2, 3]);
     cluster.budget_bytes = 4000;
     leave_behind(&mut cluster, 20);
@@ -34,7 +34,7 @@ fn who_is_a_little_late_needs_no_snapshot() {
 }
 
 #[test]
-fn who_is_later_than_the_budget_gets_one() {
+fn a_follower_beyond_the_log_budget_gets_a_snapshot() {
     let mut cluster = Cluster::new(2, &[1, 2, 3]);
     cluster.budget_bytes = 4000;
     let away = leave_behind(&mut cluster, 60);
@@ -63,7 +63,7 @@ fn a_failed_snapshot_is_wanted_again() {
 }
 
 #[test]
-fn the_log_is_kept_for_who_lacks_it_up_to_the_budget() {
+fn the_log_is_kept_for_slow_followers_up_to_its_budget() {
     let mut cluster = Cluster::new(4, &[1, 2, 3]);
     cluster.budget_bytes = usize::MAX;
     let leader = cluster.elect();
@@ -103,7 +103,7 @@ fn installing_is_refused_with_a_reason() {
 }
 
 #[test]
-fn what_a_replica_has_is_not_installed_and_yet_acknowledged() {
+fn a_snapshot_that_is_applied_already_is_acknowledged_alone() {
     let mut cluster = Cluster::new(6, &[1, 2, 3]);
     let leader = cluster.elect();
     cluster.settle();
@@ -177,7 +177,7 @@ fn no_message_holds_a_snapshot() {
         reject: true,
         ..Default::default()
     };
-    cluster.node(1).receive(2, &encode_message(&ack), Room::Enough).unwrap();
+    cluster.node(1).receive(2, &encode_message(&ack), LogSpace::Enough).unwrap();
     let node = cluster.node(1);
     let wanted = node.wants_snapshot();
     assert_eq!((wanted.len(), wanted[0].member, wanted[0].at_least), (1, 2, index));

@@ -31,11 +31,11 @@ impl Evals {
     }
 
     /// The disk may be full, or have room again.
-    pub fn follow_room(&mut self, plans: &Plans, cx: &mut Context<'_>) -> Result<(), Fault> {
-        if self.has_room == cx.space_free {
+    pub fn follow_disk_space(&mut self, plans: &Plans, cx: &mut Context<'_>) -> Result<(), Fault> {
+        if self.disk_has_space == cx.space_free {
             return Ok(());
         }
-        self.has_room = cx.space_free;
+        self.disk_has_space = cx.space_free;
         self.follow_pause(&cx.view()?, plans, cx)
     }
 

@@ -6,18 +6,18 @@
 use super::Server;
 use super::replica::Replica;
 use model::time::{Mono, Span};
-use raft::Room;
+use raft::LogSpace;
 use state::fault::Fault;
 
 /// A follower takes no entries while less than this is left of the reserve. A turn may have taken 4 MiB of them before, and writes
 /// what they come to, and votes.
-pub const MIN_ROOM_BYTES: u64 = 6 << 20;
+pub const MIN_RESERVE_BYTES: u64 = 6 << 20;
 /// Longer than raft waits for a server to take over.
 const ASK_EVERY: Span = Span::seconds(5);
 
 /// The voter that a leader without room asks to lead next, and when.
 #[derive(Default)]
-pub struct RoomAsks {
+pub struct HandoverRequests {
     next: Mono,
     asked: usize,
 }
@@ -26,19 +26,19 @@ impl Server {
     /// The disk is full, or has room again.
     pub(super) fn space_changed(&mut self, free: bool, now: Mono) -> Result<(), Fault> {
         self.space_free = free;
-        self.with_leader(now, |leader, cx| leader.evals.follow_room(&leader.plans, cx))
+        self.with_leader(now, |leader, cx| leader.evals.follow_disk_space(&leader.plans, cx))
     }
 
     /// Asks one voter after the other to lead; one that has no room either does not take over.
-    pub(super) fn hand_over_without_room(&mut self, now: Mono) {
+    pub(super) fn hand_over_on_full_disk(&mut self, now: Mono) {
         let Some(due) = self.next_handover() else { return };
         if now < due {
             return;
         }
         let raft = self.replica.raft();
         let others: Vec<u64> = raft.voters().into_iter().filter(|voter| *voter != raft.id()).collect();
-        let to = others[self.room_asks.asked % others.len()];
-        self.room_asks = RoomAsks { next: now.after(ASK_EVERY), asked: self.room_asks.asked + 1 };
+        let to = others[self.handovers.asked % others.len()];
+        self.handovers = HandoverRequests { next: now.after(ASK_EVERY), asked: self.handovers.asked + 1 };
         tracing::warn!(target: "nomad", to, "this server's disk is full: another one is asked to lead; make room");
         if let Err(refused) = self.replica.transfer_leader(to) {
             tracing::debug!(target: "nomad", %refused, "leadership is not transferred");
@@ -48,17 +48,17 @@ impl Server {
     /// When this leader asks the next one, if there is any.
     pub(super) fn next_handover(&self) -> Option<Mono> {
         let raft = self.replica.raft();
-        (!self.space_free && raft.successor().is_some()).then_some(self.room_asks.next)
+        (!self.space_free && raft.successor().is_some()).then_some(self.handovers.next)
     }
 }
 
 impl Replica {
     /// What the disk has room for. `space_free`: the reserve is whole.
-    pub fn room(&self, space_free: bool) -> Room {
+    pub fn log_space(&self, space_free: bool) -> LogSpace {
         match self.free_bytes() {
-            _ if space_free => Room::Enough,
-            Ok(free) if free >= MIN_ROOM_BYTES => Room::Little,
-            _ => Room::None,
+            _ if space_free => LogSpace::Enough,
+            Ok(free) if free >= MIN_RESERVE_BYTES => LogSpace::Little,
+            _ => LogSpace::None,
         }
     }
 }
