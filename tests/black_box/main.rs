@@ -26,7 +26,7 @@ mod logs;
 mod names;
 mod node;
 mod observe;
-mod operating;
+mod operator;
 mod paths;
 mod periodic;
 mod planning;

@@ -105,8 +105,8 @@ fn the_task_that_has_the_action_is_asked() {
         ),
     ] {
         match (asked(&world, job, query), expected) {
-            (Ok((ask, showing)), expected) => {
-                assert_eq!((Ok(ask), showing.form), (expected, Form::Session), "{query}");
+            (Ok((ask, presentation)), expected) => {
+                assert_eq!((Ok(ask), presentation.form), (expected, Form::Session), "{query}");
             }
             (Err(why), Err(part)) => assert!(why.contains(part), "{query}: {why}"),
             (Err(why), _) => panic!("{query}: {why}"),

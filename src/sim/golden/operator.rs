@@ -34,7 +34,7 @@ fn pool() -> NodePool {
     NodePool { spec, create_index: 3, modify_index: 4 }
 }
 
-pub fn operating(s: &mut Samples) {
+pub fn operator_samples(s: &mut Samples) {
     let order = RevertJobCommand {
         job: key("web"),
         version: 3,
@@ -88,7 +88,7 @@ pub fn operating(s: &mut Samples) {
 }
 
 /// The rows that these lie in.
-pub fn operated(region: &mut Region) {
+pub fn operator_rows(region: &mut Region) {
     region.run(&Command::UpsertNodePool { pool: Box::new(pool().spec) });
     region.run(&Command::ConfigureScheduler { settings: config().settings, cas: Some(0) });
 }
