@@ -43,7 +43,7 @@ pub struct Client {
     pub(super) allocs: BTreeMap<AllocId, AllocRunner>,
     pub(super) servers: Servers,
     user_requests: UserRequests,
-    keeper: KeeperConnection,
+    keeper: KeeperState,
     pub(super) info: Option<Box<NodeInfo>>,
     /// The configuration's metadata, and what was set over it at run time.
     pub(super) configured_meta: BTreeMap<String, String>,
@@ -67,7 +67,7 @@ pub struct Client {
 }
 
 #[derive(Debug)]
-enum KeeperConnection {
+enum KeeperState {
     Down {
         why: String,
     },
@@ -105,7 +105,7 @@ impl Client {
             allocs,
             servers,
             user_requests: UserRequests::default(),
-            keeper: KeeperConnection::Down { why: "not yet connected".into() },
+            keeper: KeeperState::Down { why: "not yet connected".into() },
             info: None,
             configured_meta: BTreeMap::new(),
             dynamic_meta,
@@ -175,8 +175,8 @@ impl Client {
         let allocs = self.allocs.values().filter_map(|a| a.next_deadline(self.now));
         let closing = self.shutdown.filter(|c| !c.done).map(|c| c.deadline);
         let keeper = match self.keeper {
-            KeeperConnection::Greeted { again } => Some(again),
-            KeeperConnection::Down { .. } | KeeperConnection::Up { .. } => None,
+            KeeperState::Greeted { again } => Some(again),
+            KeeperState::Down { .. } | KeeperState::Up { .. } => None,
         };
         allocs
             .chain(keeper)
@@ -191,7 +191,7 @@ impl Client {
 
     pub fn status(&self) -> ClientStatusReport {
         let mut troubles: Vec<String> = self.servers.troubles().collect();
-        if let KeeperConnection::Down { why } = &self.keeper {
+        if let KeeperState::Down { why } = &self.keeper {
             troubles.push(format!("no keeper, so no task can start or stop: {why}"));
         }
         troubles.extend(disk_full::trouble(self.disk_has_space));
@@ -226,9 +226,9 @@ impl Client {
             }
             Input::LinkDown { server } => self.link_down(server, effects),
             Input::KeeperUp => {
-                self.keeper = KeeperConnection::Greeted { again: now.mono.after(KEEPER_TIMEOUT) };
+                self.keeper = KeeperState::Greeted { again: now.mono.after(KEEPER_TIMEOUT) };
             }
-            Input::KeeperDown { why } => self.keeper = KeeperConnection::Down { why },
+            Input::KeeperDown { why } => self.keeper = KeeperState::Down { why },
             Input::Keeper(event) => self.apply_keeper_event(now, event, effects),
             Input::DirBuilt { alloc, result } => {
                 self.with_alloc(now, alloc, effects, |alloc, ctx| alloc.dir_built(ctx, result));
@@ -265,8 +265,8 @@ impl Client {
         effects: &'a mut PendingEffects,
     ) -> (TurnContext<'a>, &'a mut BTreeMap<AllocId, AllocRunner>) {
         let boot = match self.keeper {
-            KeeperConnection::Up { boot } => Some(boot),
-            KeeperConnection::Down { .. } | KeeperConnection::Greeted { .. } => None,
+            KeeperState::Up { boot } => Some(boot),
+            KeeperState::Down { .. } | KeeperState::Greeted { .. } => None,
         };
         let ctx = TurnContext {
             now,
@@ -294,25 +294,25 @@ impl Client {
     }
 
     pub(super) fn has_keeper(&self) -> bool {
-        matches!(self.keeper, KeeperConnection::Up { .. })
+        matches!(self.keeper, KeeperState::Up { .. })
     }
 
     fn apply_keeper_event(&mut self, now: Now, event: keeper::Event, effects: &mut PendingEffects) {
         match event {
             keeper::Event::Welcome { protocol, boot_id, runs, .. } => {
                 if protocol == keeper::PROTOCOL {
-                    self.keeper = KeeperConnection::Up { boot: boot_id };
+                    self.keeper = KeeperState::Up { boot: boot_id };
                     self.reconcile(now, runs, effects);
                 } else {
                     let ours = keeper::PROTOCOL;
                     let why =
                         format!("it speaks protocol {protocol}, this agent {ours}: restart the older one");
-                    self.keeper = KeeperConnection::Down { why };
+                    self.keeper = KeeperState::Down { why };
                 }
             }
             keeper::Event::Refused { run: None, message } => {
                 if !self.has_keeper() {
-                    self.keeper = KeeperConnection::Down { why: message };
+                    self.keeper = KeeperState::Down { why: message };
                 }
             }
             // events from before the welcome are in the welcome, too
@@ -341,7 +341,7 @@ impl Client {
     }
 
     fn ask_keeper_again(&mut self, now: Mono, effects: &mut PendingEffects) {
-        if let KeeperConnection::Greeted { again } = &mut self.keeper
+        if let KeeperState::Greeted { again } = &mut self.keeper
             && *again <= now
         {
             *again = now.after(KEEPER_TIMEOUT);

@@ -46,7 +46,7 @@ const REQUEST_KINDS: [RequestKind; 4] =
     [RequestKind::Presence, RequestKind::Watch, RequestKind::Fetch, RequestKind::Report];
 
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
+struct RequestInFlight {
     request: u64,
     to: u64,
     deadline: Mono,
@@ -54,7 +54,7 @@ struct InFlight {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestState {
-    in_flight: Option<InFlight>,
+    in_flight: Option<RequestInFlight>,
     /// The next request of this kind is sent at this time.
     due: Mono,
     /// When the first of the present failures was.
@@ -155,7 +155,7 @@ impl Servers {
         config: &Config,
         random: &mut Stream,
     ) -> Vec<ServerUpdate> {
-        let awaited = |f: InFlight| f.request == request && from == Peer::Server(f.to);
+        let awaited = |f: RequestInFlight| f.request == request && from == Peer::Server(f.to);
         let Some(kind) =
             REQUEST_KINDS.into_iter().find(|a| self.requests[*a as usize].in_flight.is_some_and(awaited))
         else {
@@ -388,7 +388,7 @@ impl Servers {
         let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
         let Some(to) = self.book.current() else { return };
         let patience = if kind == RequestKind::Watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
-        let in_flight = InFlight { request: self.take_number(), to, deadline: now.after(patience) };
+        let in_flight = RequestInFlight { request: self.take_number(), to, deadline: now.after(patience) };
         self.requests[kind as usize].in_flight = Some(in_flight);
         effects.push(Effect::Send { to: Peer::Server(to), bytes });
     }

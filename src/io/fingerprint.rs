@@ -84,7 +84,7 @@ pub fn fingerprint(config: &FingerprintConfig, at: Wall) -> Fingerprint {
 
     let memory_bytes = config.memory_total_mb.map_or_else(memory_bytes, |mb| mb.saturating_mul(MIB));
     set("memory.totalbytes", memory_bytes.to_string());
-    let disk = Disk::find(config);
+    let disk = DiskSpace::find(config);
     set("unique.storage.volume", disk.volume.clone());
     set("unique.storage.bytestotal", disk.total_bytes.to_string());
     set("unique.storage.bytesfree", disk.free_bytes.to_string());
@@ -234,21 +234,21 @@ fn memory_bytes() -> i64 {
     total.unwrap_or(0).saturating_mul(1024)
 }
 
-struct Disk {
+struct DiskSpace {
     volume: String,
     total_bytes: i64,
     free_bytes: i64,
 }
 
-impl Disk {
-    fn find(config: &FingerprintConfig) -> Disk {
+impl DiskSpace {
+    fn find(config: &FingerprintConfig) -> DiskSpace {
         let dir = config.alloc_dir.ancestors().find(|d| d.exists()).unwrap_or(Path::new("/"));
         let bytes = |mb: i64| mb.saturating_mul(MIB);
         let found = rustix::fs::statvfs(dir).ok();
         let size = |blocks: u64, unit: u64| i64::try_from(blocks.saturating_mul(unit)).unwrap_or(i64::MAX);
         let (total, free) =
             found.map_or((0, 0), |s| (size(s.f_blocks, s.f_frsize), size(s.f_bavail, s.f_frsize)));
-        Disk {
+        DiskSpace {
             volume: volume(&fs::canonicalize(dir).unwrap_or_default(), &read("/proc/self/mountinfo")),
             total_bytes: config.disk_total_mb.map_or(total, bytes),
             free_bytes: config.disk_free_mb.map_or(free, bytes),

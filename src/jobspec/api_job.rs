@@ -37,7 +37,7 @@ pub fn read_job(job: &Value) -> Result<(JobSpec, Flaws), RefusedJob> {
     if !checker.flaws.invalid.is_empty() {
         return Err(RefusedJob::Invalid(checker.flaws.invalid));
     }
-    let mut spec = Decoder { checker: &mut checker }.job(&Given(&known));
+    let mut spec = ApiJobDecoder { checker: &mut checker }.job(&Given(&known));
     canonical::complete(&mut spec, &Defaults::default());
     Ok((spec, checker.flaws))
 }
@@ -73,7 +73,7 @@ impl<'v> Given<'v> {
     }
 }
 
-struct Decoder<'c> {
+struct ApiJobDecoder<'c> {
     checker: &'c mut Checker,
 }
 
@@ -85,7 +85,7 @@ struct Outer {
     migrate: Option<MigratePolicy>,
 }
 
-impl Decoder<'_> {
+impl ApiJobDecoder<'_> {
     /// What is given of a block goes over what there is of it; what is read by hand is left alone.
     fn fill(&mut self, block: &mut dyn Fields, given: Given<'_>, path: &str) {
         let table = block.block();

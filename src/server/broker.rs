@@ -36,7 +36,7 @@ pub struct Broker {
     delivered: BTreeMap<EvalId, Delivered>,
     /// Enqueued again by the worker that holds them: they wait for its ack.
     requeued: BTreeMap<EvalId, Evaluation>,
-    waiting: BTreeMap<(Mono, EvalId), Waiting>,
+    delayed: BTreeMap<(Mono, EvalId), DelayedEval>,
     failed: VecDeque<Evaluation>,
     superseded: VecDeque<Evaluation>,
     ties: Stream,
@@ -57,7 +57,7 @@ struct Delivered {
     ready_since: Mono,
 }
 
-struct Waiting {
+struct DelayedEval {
     eval: Evaluation,
     /// A nacked evaluation holds its job's slot already.
     has_slot: bool,
@@ -76,7 +76,7 @@ impl Broker {
             ready: BTreeMap::new(),
             delivered: BTreeMap::new(),
             requeued: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            delayed: BTreeMap::new(),
             failed: VecDeque::new(),
             superseded: VecDeque::new(),
             ties: Stream::new(seed, 0),
@@ -97,7 +97,7 @@ impl Broker {
     /// Takes in an evaluation that nobody is to see before `until`.
     pub fn hold(&mut self, eval: Evaluation, until: Mono) {
         if self.takes(eval.id) {
-            self.waiting.insert((until, eval.id), Waiting { eval, has_slot: false });
+            self.delayed.insert((until, eval.id), DelayedEval { eval, has_slot: false });
         }
     }
 
@@ -220,7 +220,7 @@ impl Broker {
         if let Some(ready) = self.ready.get_mut(&eval.job_type) {
             ready.remove(&(Reverse(eval.priority), eval.create_index, eval.id));
         }
-        self.waiting.retain(|(_, id), _| *id != eval.id);
+        self.delayed.retain(|(_, id), _| *id != eval.id);
         self.failed.retain(|e| e.id != eval.id);
         if self.slots.get(&eval.job) == Some(&eval.id) {
             self.restore_superseded(&eval.job);
@@ -258,7 +258,7 @@ impl Broker {
                 0 | 1 => FIRST_NACK_DELAY,
                 n => Span(FURTHER_NACK_DELAY.0 * i64::from(n - 1)),
             };
-            self.waiting.insert((now.after(delay), id), Waiting { eval, has_slot: true });
+            self.delayed.insert((now.after(delay), id), DelayedEval { eval, has_slot: true });
         }
         Ok(())
     }
@@ -281,15 +281,15 @@ impl Broker {
         for (id, token) in &late {
             self.nack(*id, *token, now).expect("it is still delivered with this token");
         }
-        while self.waiting.keys().next().is_some_and(|(until, _)| *until <= now) {
-            let Some((_, Waiting { eval, has_slot })) = self.waiting.pop_first() else { break };
+        while self.delayed.keys().next().is_some_and(|(until, _)| *until <= now) {
+            let Some((_, DelayedEval { eval, has_slot })) = self.delayed.pop_first() else { break };
             if has_slot { self.make_ready(eval) } else { self.admit(eval) }
         }
         late.into_iter().map(|(id, _)| id).collect()
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        let waiting = self.waiting.keys().next().map(|k| k.0);
+        let waiting = self.delayed.keys().next().map(|k| k.0);
         self.delivered.values().filter_map(|d| d.deadline).chain(waiting).min()
     }
 
@@ -328,7 +328,7 @@ impl Broker {
             ready: self.ready.values().map(|q| total(q.len())).sum(),
             unacked: total(self.delivered.len()),
             pending: self.pending.values().map(|q| total(q.len())).sum(),
-            waiting: total(self.waiting.len()),
+            waiting: total(self.delayed.len()),
             blocked: 0,
             failed: total(self.failed.len()),
         }

@@ -75,14 +75,14 @@ impl Server {
 pub struct FollowerWorkers {
     /// The leader that this server follows, and its term.
     leader: Option<(u64, u64)>,
-    asked: Option<Asked>,
+    pending: Option<PendingDequeue>,
     queue: VecDeque<(Mono, RemoteTask)>,
     /// What workers hold, and the leader and term that it came from.
     running: BTreeMap<(EvalId, EvalToken), (u64, u64)>,
     numbers: u64,
 }
 
-struct Asked {
+struct PendingDequeue {
     request: u64,
     free: u32,
     again: Mono,
@@ -98,7 +98,7 @@ impl FollowerWorkers {
     pub fn set_leader(&mut self, leader: Option<(u64, u64)>) {
         if self.leader != leader {
             self.leader = leader;
-            self.asked = None;
+            self.pending = None;
             self.queue.clear();
         }
     }
@@ -108,7 +108,7 @@ impl FollowerWorkers {
         if self.leader.is_none_or(|(leader, _)| leader != from) {
             return;
         }
-        self.asked.take_if(|asked| asked.request == request);
+        self.pending.take_if(|pending| pending.request == request);
         assert!(self.queue.len() <= MAX_QUEUED, "no more evaluations wait here than may");
         let room = MAX_QUEUED - self.queue.len();
         self.queue.extend(tasks.into_iter().take(room).map(|task| (now, task)));
@@ -140,12 +140,12 @@ impl FollowerWorkers {
         let Some((leader, _)) = self.leader else { return };
         let busy = self.running.len() + self.queue.len();
         let free = u32::try_from(cx.config.workers.saturating_sub(busy)).unwrap_or(u32::MAX);
-        let known = |asked: &Asked| asked.free >= free && cx.now < asked.again;
-        if free == 0 || self.asked.as_ref().is_some_and(known) {
+        let known = |pending: &PendingDequeue| pending.free >= free && cx.now < pending.again;
+        if free == 0 || self.pending.as_ref().is_some_and(known) {
             return;
         }
         self.numbers = self.numbers.wrapping_add(1);
-        self.asked = Some(Asked { request: self.numbers, free, again: cx.now.after(ASK_AGAIN) });
+        self.pending = Some(PendingDequeue { request: self.numbers, free, again: cx.now.after(ASK_AGAIN) });
         let enabled = cx.config.enabled_schedulers.clone();
         send(leader, self.numbers, ServerRequest::Dequeue { free, enabled }, cx);
     }
@@ -173,7 +173,7 @@ impl FollowerWorkers {
 
     pub fn next_deadline(&self) -> Option<Mono> {
         let queued = self.queue.front().map(|(since, _)| since.after(TASK_TIMEOUT));
-        self.asked.as_ref().map(|asked| asked.again).into_iter().chain(queued).min()
+        self.pending.as_ref().map(|pending| pending.again).into_iter().chain(queued).min()
     }
 }
 

@@ -204,7 +204,7 @@ impl Drainer {
     ) -> Result<Option<DrainProgress>, Fault> {
         let Some(watched) = self.nodes.get(&node) else { return Ok(None) };
         let (drain, force_at) = (watched.drain.clone(), watched.force_at);
-        let here = NodeAllocs::new(node, &drain, view)?;
+        let here = DrainingAllocs::new(node, &drain, view)?;
         let jobs: BTreeSet<JobKey> = here.all().map(|a| a.job.clone()).collect();
         if let Some(watched) = self.nodes.get_mut(&node) {
             watched.jobs.clone_from(&jobs);
@@ -235,7 +235,7 @@ impl Drainer {
     fn next_of_job(
         &mut self,
         key: &JobKey,
-        here: &NodeAllocs<'_>,
+        here: &DrainingAllocs<'_>,
         round: &mut DrainRound,
         cx: &mut Context<'_>,
         leaving: &mut Vec<AllocId>,
@@ -269,7 +269,7 @@ impl Drainer {
 
 fn evaluate_drained(
     alloc: &Allocation,
-    here: &NodeAllocs<'_>,
+    here: &DrainingAllocs<'_>,
     round: &mut DrainRound,
     cx: &mut Context<'_>,
 ) -> Result<(), Fault> {
@@ -289,7 +289,7 @@ fn evaluate_drained(
 }
 
 /// The allocations on a draining node that have not ended.
-struct NodeAllocs<'v> {
+struct DrainingAllocs<'v> {
     view: &'v View,
     node: NodeId,
     /// Allocations of system jobs, unless the drain leaves them.
@@ -297,8 +297,8 @@ struct NodeAllocs<'v> {
     others: Vec<Allocation>,
 }
 
-impl<'v> NodeAllocs<'v> {
-    fn new(node: NodeId, drain: &Drain, view: &'v View) -> Result<NodeAllocs<'v>, Fault> {
+impl<'v> DrainingAllocs<'v> {
+    fn new(node: NodeId, drain: &Drain, view: &'v View) -> Result<DrainingAllocs<'v>, Fault> {
         let (mut system, mut others) = (vec![], vec![]);
         let mut types: BTreeMap<JobKey, Option<JobType>> = BTreeMap::new();
         for alloc in view.allocs_of_node(node)? {
@@ -316,7 +316,7 @@ impl<'v> NodeAllocs<'v> {
         if drain.ignore_system {
             system.clear();
         }
-        Ok(NodeAllocs { view, node, system, others })
+        Ok(DrainingAllocs { view, node, system, others })
     }
 
     /// System jobs are the last to go: only at the deadline do they go with the others.

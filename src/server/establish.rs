@@ -16,13 +16,13 @@ pub struct EstablishLeadership {
     leader: Leader,
     /// The state with all that came before the term.
     view: View,
-    stage: Stage,
+    stage: EstablishStage,
     scan: RangeScan,
 }
 
 /// The part of the state that is being read.
 #[derive(Clone, Copy)]
-enum Stage {
+enum EstablishStage {
     OpenEvals,
     Nodes,
     Deployments,
@@ -35,7 +35,7 @@ impl EstablishLeadership {
         tracing::info!(target: "nomad", term, "cluster leadership acquired");
         let view = cx.view()?;
         let leader = Leader::new(term, &view, cx)?;
-        Ok(EstablishLeadership { leader, view, stage: Stage::OpenEvals, scan: RangeScan::default() })
+        Ok(EstablishLeadership { leader, view, stage: EstablishStage::OpenEvals, scan: RangeScan::default() })
     }
 
     /// The term in which this server leads.
@@ -52,10 +52,10 @@ impl EstablishLeadership {
             }
             self.scan = RangeScan::default();
             self.stage = match self.stage {
-                Stage::OpenEvals => Stage::Nodes,
-                Stage::Nodes => Stage::Deployments,
-                Stage::Deployments => Stage::Jobs,
-                Stage::Jobs => break,
+                EstablishStage::OpenEvals => EstablishStage::Nodes,
+                EstablishStage::Nodes => EstablishStage::Deployments,
+                EstablishStage::Deployments => EstablishStage::Jobs,
+                EstablishStage::Jobs => break,
             };
         }
         keys::ask_for_signing_key(&self.view, cx)?;
@@ -67,22 +67,22 @@ impl EstablishLeadership {
         let rows = cx.config.rows_per_turn;
         let proposals = cx.outbox.proposals();
         match self.stage {
-            Stage::OpenEvals => {
+            EstablishStage::OpenEvals => {
                 let evals = view.scan_open_evals(scan, rows)?;
                 evals.into_iter().for_each(|eval| leader.evals.restore(eval, cx));
             }
-            Stage::Nodes => {
+            EstablishStage::Nodes => {
                 for node in view.scan_nodes(scan, rows)? {
                     leader.nodes.restore(&node, cx.now);
                     leader.drainer.apply_change(Some(&node), node.info.id, cx);
                 }
             }
-            Stage::Deployments => {
+            EstablishStage::Deployments => {
                 for deployment in view.scan_active_deployments(scan, rows)? {
                     leader.deployments.apply_change(deployment.id, true);
                 }
             }
-            Stage::Jobs => {
+            EstablishStage::Jobs => {
                 for key in view.scan_system_and_periodic_jobs(scan, rows)? {
                     leader.follow_job(&key, view, cx)?;
                 }

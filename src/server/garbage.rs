@@ -29,7 +29,7 @@ const PAUSE_BETWEEN_STEPS: Span = Span::millis(10);
 
 /// What a round looks at, in this order, and where it goes on. Jobs come twice: one with too many rows has fewer at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Stage {
+enum GarbageStage {
     Jobs { after: Option<JobKey>, again: bool },
     Allocs(Option<(u64, AllocId)>),
     Evals(Option<(u64, EvalId)>),
@@ -37,10 +37,10 @@ enum Stage {
     Nodes(Option<NodeId>),
 }
 
-const FIRST: Stage = Stage::Jobs { after: None, again: false };
+const FIRST: GarbageStage = GarbageStage::Jobs { after: None, again: false };
 
 struct Round {
-    stage: Stage,
+    stage: GarbageStage,
     before: Cutoffs,
 }
 
@@ -87,7 +87,7 @@ impl Collector {
         until.filter(|until| !is_asked_for && cx.now < *until)
     }
 
-    fn round(&mut self, at: Wall) -> (Stage, Cutoffs) {
+    fn round(&mut self, at: Wall) -> (GarbageStage, Cutoffs) {
         if std::mem::take(&mut self.forced) {
             self.round = Some(Round { stage: FIRST, before: Cutoffs::FORCED });
         }
@@ -97,7 +97,7 @@ impl Collector {
     }
 
     /// A step has led to `stage`; `None`: the round is over.
-    fn step(&mut self, stage: Option<Stage>, now: Mono) {
+    fn step(&mut self, stage: Option<GarbageStage>, now: Mono) {
         let next = if stage.is_some() { PAUSE_BETWEEN_STEPS } else { self.rules.interval };
         self.round =
             self.round.take().and_then(|round| stage.map(|stage| Round { stage, before: round.before }));
@@ -144,17 +144,17 @@ fn counted(garbage: &Garbage) -> (&'static str, usize) {
 struct Found {
     garbage: Option<Garbage>,
     /// Where the next one begins; `None`: everything was looked at.
-    next: Option<Stage>,
+    next: Option<GarbageStage>,
 }
 
 /// A function of the view: looks at some things of a stage, the next ones after those that were looked at before.
-fn find(view: &View, stage: Stage, before: &Cutoffs) -> Result<Found, Fault> {
+fn find(view: &View, stage: GarbageStage, before: &Cutoffs) -> Result<Found, Fault> {
     match stage {
-        Stage::Jobs { after, again } => jobs(view, after, again, before),
-        Stage::Allocs(after) => allocs(view, after, before),
-        Stage::Evals(after) => evals(view, after, before),
-        Stage::Deployments(after) => deployments(view, after, before),
-        Stage::Nodes(after) => nodes(view, after, before),
+        GarbageStage::Jobs { after, again } => jobs(view, after, again, before),
+        GarbageStage::Allocs(after) => allocs(view, after, before),
+        GarbageStage::Evals(after) => evals(view, after, before),
+        GarbageStage::Deployments(after) => deployments(view, after, before),
+        GarbageStage::Nodes(after) => nodes(view, after, before),
     }
 }
 
@@ -186,9 +186,9 @@ fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -
         None => (!collected.is_empty()).then_some(Garbage::Jobs(collected)),
     };
     let next = match (more, again) {
-        (true, _) => Stage::Jobs { after, again },
-        (false, false) => Stage::Allocs(None),
-        (false, true) => Stage::Nodes(None),
+        (true, _) => GarbageStage::Jobs { after, again },
+        (false, false) => GarbageStage::Allocs(None),
+        (false, true) => GarbageStage::Nodes(None),
     };
     Ok(Found { garbage, next: Some(next) })
 }
@@ -215,7 +215,7 @@ fn allocs(view: &View, mut after: Option<(u64, AllocId)>, before: &Cutoffs) -> R
         }
     }
     let garbage = (!collected.is_empty()).then_some(Garbage::Allocs(collected));
-    let next = if more { Stage::Allocs(after) } else { Stage::Evals(None) };
+    let next = if more { GarbageStage::Allocs(after) } else { GarbageStage::Evals(None) };
     Ok(Found { garbage, next: Some(next) })
 }
 
@@ -234,7 +234,7 @@ fn evals(view: &View, mut after: Option<(u64, EvalId)>, before: &Cutoffs) -> Res
         }
     }
     let garbage = (!collected.is_empty()).then_some(Garbage::Evals(collected));
-    let next = if more { Stage::Evals(after) } else { Stage::Deployments(None) };
+    let next = if more { GarbageStage::Evals(after) } else { GarbageStage::Deployments(None) };
     Ok(Found { garbage, next: Some(next) })
 }
 
@@ -257,8 +257,8 @@ fn deployments(
         }
     }
     let garbage = (!collected.is_empty()).then_some(Garbage::Deployments(collected));
-    let again = Stage::Jobs { after: None, again: true };
-    Ok(Found { garbage, next: Some(if more { Stage::Deployments(after) } else { again }) })
+    let again = GarbageStage::Jobs { after: None, again: true };
+    Ok(Found { garbage, next: Some(if more { GarbageStage::Deployments(after) } else { again }) })
 }
 
 fn nodes(view: &View, mut after: Option<NodeId>, before: &Cutoffs) -> Result<Found, Fault> {
@@ -277,7 +277,7 @@ fn nodes(view: &View, mut after: Option<NodeId>, before: &Cutoffs) -> Result<Fou
         }
     }
     let garbage = (!collected.is_empty()).then_some(Garbage::Nodes(collected));
-    Ok(Found { garbage, next: more.then_some(Stage::Nodes(after)) })
+    Ok(Found { garbage, next: more.then_some(GarbageStage::Nodes(after)) })
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub struct Joining {
     /// The region that this server wants to belong to, if its state is of none yet.
     joins: Option<Uuid>,
     /// The servers that told of that region.
-    told_by: Vec<u64>,
+    announced_by: Vec<u64>,
     links: BTreeSet<u64>,
     seen: BTreeMap<u64, Seen>,
     rounds: usize,
@@ -52,7 +52,7 @@ impl Joining {
         Joining {
             may_found,
             joins: None,
-            told_by: vec![],
+            announced_by: vec![],
             links: BTreeSet::new(),
             seen: BTreeMap::new(),
             rounds: 0,
@@ -66,7 +66,7 @@ impl Joining {
     }
 
     /// Makes the next round due at once.
-    fn hurry(&mut self) {
+    fn schedule_now(&mut self) {
         self.next = Some(Mono::default());
     }
 
@@ -79,7 +79,7 @@ impl Joining {
     pub fn link_down(&mut self, peer: u64) {
         self.links.remove(&peer);
         self.seen.remove(&peer);
-        self.told_by.retain(|server| *server != peer);
+        self.announced_by.retain(|server| *server != peer);
     }
 
     /// Empty servers that expect as many, with this one, ascending.
@@ -121,7 +121,7 @@ impl Server {
     pub(super) fn link_up(&mut self, peer: u64) {
         self.joining.link_up(peer);
         if self.members.founding.is_none() {
-            self.joining.hurry();
+            self.joining.schedule_now();
         }
     }
 
@@ -138,7 +138,7 @@ impl Server {
         if self.region() != Uuid::default() {
             self.announce(now);
             // the servers that told of the region are gone: others may know it, too
-            if self.members.founding.is_none() && self.joining.told_by.is_empty() {
+            if self.members.founding.is_none() && self.joining.announced_by.is_empty() {
                 self.say_hello(now);
             }
             return Ok(());
@@ -217,8 +217,8 @@ impl Server {
             return leader.membership.announce(id, info, now);
         }
         let rounds = self.joining.rounds;
-        let told_by = &self.joining.told_by;
-        let any = (!told_by.is_empty()).then(|| told_by[rounds % told_by.len()]);
+        let announced_by = &self.joining.announced_by;
+        let any = (!announced_by.is_empty()).then(|| announced_by[rounds % announced_by.len()]);
         // a leader that is gone is not the only one to be asked
         let to = self.other_leader().filter(|_| any.is_none() || rounds.is_multiple_of(2)).or(any);
         if let Some(to) = to {
@@ -269,7 +269,7 @@ impl Server {
                     self.joining.seen.insert(from, seen);
                 }
                 if !is_known {
-                    self.joining.hurry();
+                    self.joining.schedule_now();
                 }
             }
         }
@@ -288,13 +288,13 @@ impl Server {
             );
             return Ok(());
         }
-        if !self.joining.told_by.contains(&from) && self.joining.told_by.len() < MAX_LINKS {
-            self.joining.told_by.push(from);
+        if !self.joining.announced_by.contains(&from) && self.joining.announced_by.len() < MAX_LINKS {
+            self.joining.announced_by.push(from);
         }
         if self.joining.may_found && founding.ids().any(|id| id == self.id()) {
             return self.found(&founding, now);
         }
-        self.joining.hurry();
+        self.joining.schedule_now();
         Ok(())
     }
 }

@@ -107,7 +107,7 @@ impl Server {
         let announced = std::mem::take(&mut leader.membership.announced);
         let mut waiting = BTreeMap::new();
         for (id, info) in announced {
-            if is_rising || self.list(id, info.clone(), now) == Progress::Waits {
+            if is_rising || self.list(id, info.clone(), now) == ListOutcome::Waits {
                 waiting.insert(id, info);
             }
         }
@@ -128,32 +128,32 @@ impl Server {
     }
 
     /// Adds the server to the list, or updates what the list says of it.
-    fn list(&mut self, id: u64, info: ServerInfo, now: Mono) -> Progress {
+    fn list(&mut self, id: u64, info: ServerInfo, now: Mono) -> ListOutcome {
         match self.members.get(id) {
             Some(member) if member.suffrage == Suffrage::Removed => {
                 self.notify_removed(id, 0, now);
-                Progress::Done
+                ListOutcome::Done
             }
-            Some(member) if member.info == info => Progress::Done,
+            Some(member) if member.info == info => ListOutcome::Done,
             _ if self.is_too_old(info.feature_level) => {
                 self.reject_too_old(id, now);
-                Progress::Done
+                ListOutcome::Done
             }
             Some(_) => {
                 let command = Command::ChangeMember(Box::new(MemberChange::Update { id, info }));
                 self.outbox.propose(command, OnApply::Nothing);
-                Progress::Done
+                ListOutcome::Done
             }
             None => match self.propose_change(
                 MembershipChange::AddLearner(id),
                 MemberChange::Add { id, info },
                 OnApply::Nothing,
             ) {
-                Ok(()) => Progress::Done,
-                Err(ChangeRefused::Pending | ChangeRefused::Transferring) => Progress::Waits,
+                Ok(()) => ListOutcome::Done,
+                Err(ChangeRefused::Pending | ChangeRefused::Transferring) => ListOutcome::Waits,
                 Err(refused) => {
                     tracing::warn!(target: "nomad", id, %refused, "a server is not added");
-                    Progress::Done
+                    ListOutcome::Done
                 }
             },
         }
@@ -294,7 +294,7 @@ impl Server {
 }
 
 #[derive(PartialEq, Eq)]
-enum Progress {
+enum ListOutcome {
     Done,
     Waits,
 }

@@ -1,9 +1,10 @@
 //! Plans: what a scheduler worker wants is checked node by node against the latest state and what is in flight, and the
 //! part that still fits is proposed (scheduler.md 6). Knows no policy: it never picks another node.
 
+use super::reservations::DeliveryKey;
 use model::alloc::{Allocation, DesiredStatus};
 use model::claims::Claim;
-use model::id::{AllocId, EvalId, EvalToken, NodeId};
+use model::id::{AllocId, NodeId};
 use model::job::Job;
 use model::plan::{NodePlan, Plan};
 use model::resources::{Amount, Holding};
@@ -15,9 +16,6 @@ use wire::server_rpc::{InFlightPlan, TakenOnNode};
 
 /// So many nodes of plans in flight go along with an evaluation: several evaluations have to fit into one message.
 const MAX_NODES_REPORTED: usize = 1024;
-
-/// One evaluation in one worker's hands, which has one plan at a time.
-type Key = (EvalId, EvalToken);
 
 /// What a part of a plan takes from its node beyond what the state counts already.
 #[derive(Default)]
@@ -54,13 +52,13 @@ impl Taken {
 
 /// What proposed plans will take from each node once they are applied.
 #[derive(Default)]
-struct InFlight {
-    plans: BTreeMap<Key, Vec<(NodeId, Taken)>>,
+struct PlansInFlight {
+    plans: BTreeMap<DeliveryKey, Vec<(NodeId, Taken)>>,
     total: BTreeMap<NodeId, Amount>,
 }
 
-impl InFlight {
-    fn add(&mut self, key: Key, taken: Vec<(NodeId, Taken)>) {
+impl PlansInFlight {
+    fn add(&mut self, key: DeliveryKey, taken: Vec<(NodeId, Taken)>) {
         for (node, taken) in &taken {
             let sum = self.total.entry(*node).or_insert(Amount::ZERO);
             *sum = sum.plus(taken.amount);
@@ -69,7 +67,7 @@ impl InFlight {
         assert!(before.is_none(), "a plan is in flight once");
     }
 
-    fn finish(&mut self, key: Key) {
+    fn finish(&mut self, key: DeliveryKey) {
         for (node, taken) in self.plans.remove(&key).into_iter().flatten() {
             let left = self.on(node).minus(taken.amount);
             if left == Amount::ZERO {
@@ -100,19 +98,19 @@ impl InFlight {
 
 #[derive(Default)]
 pub struct Plans {
-    in_flight: InFlight,
+    in_flight: PlansInFlight,
     /// Nodes to which nothing may be placed once entries that are under way are applied, and how many of these there are.
     closing: BTreeMap<NodeId, usize>,
 }
 
 impl Plans {
     /// An entry with the accepted parts of a plan is on its way.
-    pub fn submit(&mut self, key: Key, taken: Vec<(NodeId, Taken)>) {
+    pub fn submit(&mut self, key: DeliveryKey, taken: Vec<(NodeId, Taken)>) {
         self.in_flight.add(key, taken);
     }
 
     /// The entry was applied: the state tells from now on.
-    pub fn finish(&mut self, key: Key) {
+    pub fn finish(&mut self, key: DeliveryKey) {
         self.in_flight.finish(key);
     }
 

@@ -13,14 +13,14 @@ use scheduler::fleet::FleetSnapshot;
 use std::collections::BTreeMap;
 use wire::server_rpc::{InFlightPlan, TakenOnNode};
 
-/// One evaluation in one worker's hands.
-pub type Key = (EvalId, EvalToken);
+/// One evaluation in one worker's hands, which has one plan at a time.
+pub type DeliveryKey = (EvalId, EvalToken);
 
 #[derive(Debug, Default)]
 pub struct Reservations {
-    plans: BTreeMap<Key, Reservation>,
+    plans: BTreeMap<DeliveryKey, Reservation>,
     /// The index of the state that each worker looks at.
-    looking: BTreeMap<Key, u64>,
+    looking: BTreeMap<DeliveryKey, u64>,
 }
 
 #[derive(Debug)]
@@ -57,7 +57,12 @@ impl Reservations {
     }
 
     /// The fleet with all that is reserved and that a state of this index does not show; None: nothing is.
-    pub fn fleet_with(&mut self, key: Key, index: u64, fleet: &FleetSnapshot) -> Option<FleetSnapshot> {
+    pub fn fleet_with(
+        &mut self,
+        key: DeliveryKey,
+        index: u64,
+        fleet: &FleetSnapshot,
+    ) -> Option<FleetSnapshot> {
         self.looking.insert(key, index);
         self.drop_visible_to_all();
         let mut others = self.not_visible(key, index).peekable();
@@ -66,7 +71,7 @@ impl Reservations {
     }
 
     /// Reserves what the plan takes; false: something of it was taken meanwhile, and nothing is reserved.
-    pub fn reserve(&mut self, key: Key, index: u64, plan: &Plan, fleet: &FleetSnapshot) -> bool {
+    pub fn reserve(&mut self, key: DeliveryKey, index: u64, plan: &Plan, fleet: &FleetSnapshot) -> bool {
         let holdings = holdings(plan);
         let mut others: BTreeMap<NodeId, Holding> = BTreeMap::new();
         for (node, holding) in self.not_visible(key, index) {
@@ -96,7 +101,7 @@ impl Reservations {
         self.plans.is_empty()
     }
 
-    fn visible(&mut self, key: Key, index: u64) {
+    fn visible(&mut self, key: DeliveryKey, index: u64) {
         self.looking.remove(&key);
         if let Some(reservation) = self.plans.get_mut(&key) {
             reservation.visible_at = Some(index);
@@ -114,12 +119,12 @@ impl Reservations {
         self.plans.insert((plan.eval, plan.token), reservation);
     }
 
-    fn release(&mut self, key: Key) {
+    fn release(&mut self, key: DeliveryKey) {
         self.looking.remove(&key);
         self.plans.remove(&key);
     }
 
-    fn not_visible(&self, but: Key, index: u64) -> impl Iterator<Item = &(NodeId, Holding)> {
+    fn not_visible(&self, but: DeliveryKey, index: u64) -> impl Iterator<Item = &(NodeId, Holding)> {
         let others = self.plans.iter().filter(move |(key, _)| **key != but);
         others.filter(move |(_, r)| r.visible_at.is_none_or(|at| at > index)).flat_map(|(_, r)| &r.holdings)
     }

@@ -29,21 +29,21 @@ const SEALED_BYTES: usize = HEADER_BYTES + 8;
 
 /// Bytes that are not what was last known of them.
 #[derive(Debug)]
-struct Damaged {
+struct DamagedPage {
     from: u64,
 }
 
-impl fmt::Display for Damaged {
+impl fmt::Display for DamagedPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let last = self.from + PAGE_BYTES as u64 - 1;
         write!(f, "the store is damaged: bytes {} to {last} are not what was written there", self.from)
     }
 }
 
-impl std::error::Error for Damaged {}
+impl std::error::Error for DamagedPage {}
 
 fn damaged(page: usize) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, Damaged { from: (page * PAGE_BYTES) as u64 })
+    io::Error::new(io::ErrorKind::InvalidData, DamagedPage { from: (page * PAGE_BYTES) as u64 })
 }
 
 /// Whether the error tells of bytes that are not what they must be, and not of a medium that failed.

@@ -29,19 +29,19 @@ pub const HEADER_BYTES: usize = MARK_BYTES + 8 + 24;
 
 /// An acknowledged frame that is not what was written.
 #[derive(Debug)]
-struct Damaged {
+struct DamagedFrame {
     segment: usize,
     frame: u64,
 }
 
-impl fmt::Display for Damaged {
+impl fmt::Display for DamagedFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Damaged { segment, frame } = self;
+        let DamagedFrame { segment, frame } = self;
         write!(f, "the log is damaged: frame {frame} of log.{segment} is not what was written there")
     }
 }
 
-impl std::error::Error for Damaged {}
+impl std::error::Error for DamagedFrame {}
 
 /// A file of the log.
 pub type WalFile = Box<dyn StorageBackend>;
@@ -293,7 +293,7 @@ impl WalPosition {
 }
 
 fn damaged(segment: usize, frame: u64) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, Damaged { segment, frame })
+    io::Error::new(io::ErrorKind::InvalidData, DamagedFrame { segment, frame })
 }
 
 /// `None`: nothing was ever begun here, or it was not finished.

@@ -8,11 +8,11 @@ use wire::change::Change;
 
 #[derive(Debug, Default)]
 pub struct BlockingQueries {
-    inner: Mutex<Inner>,
+    inner: Mutex<WatcherTable>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct WatcherTable {
     watchers: Watchers,
     wakers: BTreeMap<WatchToken, Sender<()>>,
 }
@@ -55,7 +55,7 @@ impl BlockingQueries {
         self.inner().watchers.waiting()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, WatcherTable> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -27,11 +27,11 @@ const RESTORED: &[u8] =
 
 #[derive(Debug)]
 pub struct EventStreams {
-    inner: Mutex<Inner>,
+    inner: Mutex<StreamState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StreamState {
     buffer: EventBuffer,
     /// Each waker holds one notice at most: a second one would say the same.
     wakers: BTreeMap<u64, Sender<()>>,
@@ -60,7 +60,7 @@ impl EventStreams {
     pub fn new(buffer_entries: usize) -> EventStreams {
         let buffer = EventBuffer::new(buffer_entries);
         EventStreams {
-            inner: Mutex::new(Inner { buffer, wakers: BTreeMap::new(), next_reader: 0, last: None }),
+            inner: Mutex::new(StreamState { buffer, wakers: BTreeMap::new(), next_reader: 0, last: None }),
         }
     }
 
@@ -107,7 +107,7 @@ impl EventStreams {
         line
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, StreamState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -72,7 +72,7 @@ const MAX_REGEX_BYTES: usize = 256 << 10;
 
 /// How far any alternative got, including abandoned ones.
 #[derive(Debug, Default)]
-struct Progress {
+struct ParseState {
     depth: usize,
     /// An error that no alternative can recover, and its position.
     fatal: Option<(usize, String)>,
@@ -80,14 +80,14 @@ struct Progress {
     expected: BTreeSet<&'static str>,
 }
 
-type Input<'a> = Stateful<LocatingSlice<&'a str>, Progress>;
+type Input<'a> = Stateful<LocatingSlice<&'a str>, ParseState>;
 type Parsed<T> = Result<T, EmptyError>;
 
 const OPERATOR: &str =
     "an operator (==, !=, contains, in, matches, is empty, is nil, or their opposites with not)";
 
 pub fn parse(text: &str) -> Result<FilterExpr, String> {
-    let mut input = Stateful { input: LocatingSlice::new(text), state: Progress::default() };
+    let mut input = Stateful { input: LocatingSlice::new(text), state: ParseState::default() };
     let end = expecting("\"and\", \"or\" or the end", eof);
     let parsed = delimited(space0, disjunction, (space0, end)).parse_next(&mut input);
     let progress = input.state;
@@ -330,7 +330,7 @@ fn nested<'a, T>(mut parser: impl Parser<Input<'a>, T, EmptyError>) -> impl Pars
     }
 }
 
-impl Progress {
+impl ParseState {
     fn missed(&mut self, at: usize, what: &'static str) {
         if at > self.furthest {
             self.furthest = at;

@@ -1,6 +1,6 @@
 //! `drover agent -job`: registers each job file once the agent is up, and tells how it comes to run.
 //!
-//! `Progress` is pure: what was seen last and what is seen now become lines.
+//! `PrintedStatuses` is pure: what was seen last and what is seen now become lines.
 
 use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
@@ -82,7 +82,7 @@ fn follow(session: &Session, file: &JobFile) -> CommandResult<()> {
 /// Follows the evaluation's allocations until none of them is on its way any more.
 fn until_settled(session: &Session, job: &str, eval_id: &str) -> CommandResult<()> {
     let since = Instant::now();
-    let mut progress = Progress::default();
+    let mut progress = PrintedStatuses::default();
     loop {
         let at = format!("{}/allocations", path("evaluation", eval_id));
         let allocs: Vec<Alloc> = session.client.get(&at, NONE)?;
@@ -90,7 +90,7 @@ fn until_settled(session: &Session, job: &str, eval_id: &str) -> CommandResult<(
         for line in progress.update(job, &allocs) {
             session.out.line(&format!("    {now}: {line}"))?;
         }
-        if Progress::is_settled(&allocs) {
+        if PrintedStatuses::is_settled(&allocs) {
             return Ok(());
         }
         if since.elapsed() > JOB_PATIENCE {
@@ -103,12 +103,12 @@ fn until_settled(session: &Session, job: &str, eval_id: &str) -> CommandResult<(
 }
 
 #[derive(Default)]
-struct Progress {
+struct PrintedStatuses {
     /// The status that was told last, by allocation.
     told: BTreeMap<String, String>,
 }
 
-impl Progress {
+impl PrintedStatuses {
     /// A line for each allocation whose status moved, and, once, for how the job came out.
     fn update(&mut self, job: &str, allocs: &[Alloc]) -> Vec<String> {
         let mut lines = vec![];
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn each_move_is_told_once_and_the_outcome_at_the_end() {
-        let mut progress = Progress::default();
+        let mut progress = PrintedStatuses::default();
         assert_eq!(progress.update("web", &[alloc("a", "pending"), alloc("b", "pending")]), [""; 0]);
         let lines = progress.update("web", &[alloc("a", "running"), alloc("b", "pending")]);
         assert_eq!(lines, [r#"Allocation "aaaaaaaa" of "web" is running"#]);

@@ -167,7 +167,7 @@ impl Ends<'_> {
                 Some(Ok(_)) => continue,
                 Some(Err(e)) => return Err(CommandError::new(format!("The session broke off: {e}"))),
             };
-            let told: Told = serde_json::from_str(&text)
+            let told: SessionMessage = serde_json::from_str(&text)
                 .map_err(|e| CommandError::new(format!("The agent says what no session says: {e}")))?;
             if let Some(bytes) = told.stdout {
                 self.out.bytes(&bytes.decoded()?)?;
@@ -184,7 +184,7 @@ impl Ends<'_> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Told {
+struct SessionMessage {
     stdout: Option<Data>,
     stderr: Option<Data>,
     exited: bool,

@@ -221,11 +221,11 @@ fn ending(node: &Node, id: &str) -> String {
 #[derive(Default)]
 struct DrainProgress {
     verbose: bool,
-    allocs: BTreeMap<String, Told>,
+    allocs: BTreeMap<String, PrintedAlloc>,
 }
 
 #[derive(Default)]
-struct Told {
+struct PrintedAlloc {
     status: String,
     marked: bool,
     draining: bool,

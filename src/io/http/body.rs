@@ -1,7 +1,7 @@
 //! Bodies of answers: whole ones, and streams fed through a bounded channel.
 
 use super::encoding::GzipStream;
-use super::socket::Progress;
+use super::socket::ConnectionProgress;
 use async_channel::Receiver;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use smol::stream::Stream;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 pub struct ReplyBody {
     content: Content,
-    progress: Arc<Progress>,
+    progress: Arc<ConnectionProgress>,
 }
 
 enum Content {
@@ -24,12 +24,16 @@ enum Content {
 }
 
 impl ReplyBody {
-    pub fn whole(bytes: Vec<u8>, progress: Arc<Progress>) -> ReplyBody {
+    pub fn whole(bytes: Vec<u8>, progress: Arc<ConnectionProgress>) -> ReplyBody {
         let bytes = Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty());
         ReplyBody { content: Content::Whole(bytes), progress }
     }
 
-    pub fn stream(chunks: Receiver<Bytes>, gzip: Option<GzipStream>, progress: Arc<Progress>) -> ReplyBody {
+    pub fn stream(
+        chunks: Receiver<Bytes>,
+        gzip: Option<GzipStream>,
+        progress: Arc<ConnectionProgress>,
+    ) -> ReplyBody {
         ReplyBody { content: Content::Stream(Box::pin(chunks), gzip.map(Box::new)), progress }
     }
 }

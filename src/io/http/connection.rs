@@ -4,7 +4,7 @@ use super::body::ReplyBody;
 use super::encoding::{self, ActiveCompressions, GzipStream};
 use super::limits::ConnectionPermit;
 use super::service::{Answer, Service};
-use super::socket::{ConnectionPhase, Progress, TimedSocket};
+use super::socket::{ConnectionPhase, ConnectionProgress, TimedSocket};
 use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, HttpSettings, IDLE_TIMEOUT, websocket};
 use crate::client_rpc::ExecSession;
 use api::request::MAX_BODY_BYTES;
@@ -49,10 +49,10 @@ pub struct Host {
 }
 
 /// What the requests of one connection share.
-struct Connection {
+struct HttpConnection {
     host: Arc<Host>,
     permit: ConnectionPermit,
-    progress: Arc<Progress>,
+    progress: Arc<ConnectionProgress>,
     /// The session that takes the connection over once its answer was sent.
     upgrade: Mutex<Option<(OnUpgrade, ExecSession)>>,
 }
@@ -62,8 +62,8 @@ pub async fn serve(host: Arc<Host>, socket: TcpStream, permit: ConnectionPermit)
     // Small answers shall not wait for more to send with them.
     let _ = socket.set_nodelay(true);
     let stop = host.stop.clone();
-    let progress = Arc::new(Progress::new(HEAD_TIMEOUT));
-    let connection = Arc::new(Connection { host, permit, progress, upgrade: Mutex::default() });
+    let progress = Arc::new(ConnectionProgress::new(HEAD_TIMEOUT));
+    let connection = Arc::new(HttpConnection { host, permit, progress, upgrade: Mutex::default() });
     or(connection.run(socket), async {
         let _ = stop.recv().await;
         Timer::after(GRACE).await;
@@ -107,7 +107,7 @@ async fn linger(mut socket: TcpStream) {
     .await;
 }
 
-impl Connection {
+impl HttpConnection {
     async fn run(self: &Arc<Self>, socket: TcpStream) {
         let served = self.exchanges(socket.clone()).await;
         let session = self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -48,7 +48,7 @@ const PHASES: [ConnectionPhase; 5] = [
 
 /// What a connection's socket and its requests have to know of each other.
 #[derive(Debug)]
-pub struct Progress {
+pub struct ConnectionProgress {
     phase: AtomicU8,
     idle_millis: AtomicU64,
     /// Something of the next request came while this one was handled.
@@ -57,9 +57,9 @@ pub struct Progress {
     is_late: AtomicBool,
 }
 
-impl Progress {
-    pub fn new(idle: Duration) -> Progress {
-        Progress {
+impl ConnectionProgress {
+    pub fn new(idle: Duration) -> ConnectionProgress {
+        ConnectionProgress {
             phase: AtomicU8::new(ConnectionPhase::Idle as u8),
             idle_millis: AtomicU64::new(idle.as_millis() as u64),
             is_ahead: AtomicBool::new(false),
@@ -112,7 +112,7 @@ impl Progress {
 
 pub struct TimedSocket {
     socket: TcpStream,
-    progress: std::sync::Arc<Progress>,
+    progress: std::sync::Arc<ConnectionProgress>,
     write_timeout: Duration,
     /// Runs while a read waits, for the phase in which it began.
     read_timer: Option<(ConnectionPhase, Timer)>,
@@ -123,7 +123,7 @@ pub struct TimedSocket {
 }
 
 impl TimedSocket {
-    pub fn new(socket: TcpStream, progress: std::sync::Arc<Progress>) -> TimedSocket {
+    pub fn new(socket: TcpStream, progress: std::sync::Arc<ConnectionProgress>) -> TimedSocket {
         TimedSocket {
             socket,
             progress,
@@ -299,7 +299,7 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let _silent = TcpStream::connect(listener.local_addr()?).await?;
             let (socket, _) = listener.accept().await?;
-            let mut timed = TimedSocket::new(socket, Arc::new(Progress::new(HEAD_TIMEOUT)));
+            let mut timed = TimedSocket::new(socket, Arc::new(ConnectionProgress::new(HEAD_TIMEOUT)));
             timed.write_timeout = Duration::from_millis(50);
             timed.write_all(&vec![0; 64 << 20]).await
         });
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn bytes_read_ahead_begin_the_next_request() {
-        let progress = Progress::new(HEAD_TIMEOUT);
+        let progress = ConnectionProgress::new(HEAD_TIMEOUT);
         for (ahead, next) in
             [(false, ConnectionPhase::Idle), (true, ConnectionPhase::Head), (false, ConnectionPhase::Idle)]
         {

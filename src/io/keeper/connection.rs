@@ -17,7 +17,7 @@ const MAX_UNSENT_BYTES: usize = 4 << 20;
 pub const MAX_FDS: usize = 3;
 const READ_BYTES: usize = 64 << 10;
 
-pub struct Connection {
+pub struct ClientConnection {
     stream: UnixStream,
     inbox: Vec<u8>,
     outbox: Vec<u8>,
@@ -33,7 +33,7 @@ pub enum ConnectionEnd {
     Protocol(String),
 }
 
-impl Connection {
+impl ClientConnection {
     /// Takes a connection of this user or root; others get nothing.
     pub fn accept(stream: UnixStream) -> io::Result<Self> {
         let peer = rustix::net::sockopt::socket_peercred(&stream)?;
@@ -41,7 +41,7 @@ impl Connection {
             return Err(io::Error::from(io::ErrorKind::PermissionDenied));
         }
         stream.set_nonblocking(true)?;
-        Ok(Connection { stream, inbox: Vec::new(), outbox: Vec::new(), closing: false })
+        Ok(ClientConnection { stream, inbox: Vec::new(), outbox: Vec::new(), closing: false })
     }
 
     /// One read's worth of commands.
@@ -130,7 +130,7 @@ impl Connection {
     }
 }
 
-impl AsFd for Connection {
+impl AsFd for ClientConnection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -141,9 +141,9 @@ mod tests {
     use super::*;
     use wire::keeper::PROTOCOL;
 
-    fn pair() -> (Connection, UnixStream) {
+    fn pair() -> (ClientConnection, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
-        (Connection::accept(ours).expect("same user"), theirs)
+        (ClientConnection::accept(ours).expect("same user"), theirs)
     }
 
     fn framed(message: &[u8]) -> Vec<u8> {

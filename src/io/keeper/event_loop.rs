@@ -4,7 +4,7 @@
 //! journal durable with at most one sync, and only then releases and tells.
 
 use super::cgroup::Cgroups;
-use super::connection::{Connection, ConnectionEnd};
+use super::connection::{ClientConnection, ConnectionEnd};
 use super::epoll::{Epoll, ReadyToken};
 use super::journal::Journal;
 use super::output::PipeView;
@@ -51,7 +51,7 @@ struct EventLoop {
     signals: KeeperSignals,
     listener: UnixListener,
     agent: Option<File>,
-    clients: BTreeMap<u32, Connection>,
+    clients: BTreeMap<u32, ClientConnection>,
     next_client: u32,
     tasks: Tasks,
     sessions: ExecSessions,
@@ -217,7 +217,7 @@ impl EventLoop {
         if self.clients.len() >= MAX_CLIENTS {
             return log(format_args!("a connection was refused: there are {MAX_CLIENTS} already"));
         }
-        match Connection::accept(stream) {
+        match ClientConnection::accept(stream) {
             Ok(client) => {
                 self.next_client = self.next_client.wrapping_add(1);
                 let id = self.next_client;

@@ -2,11 +2,11 @@
 //!
 //! Refuses to know: what nodes there are.
 
-use super::{Decoder, Given};
+use super::{ApiJobDecoder, Given};
 use model::job::{DisconnectPolicy, TaskGroup};
 use model::time::Span;
 
-impl Decoder<'_> {
+impl ApiJobDecoder<'_> {
     pub(super) fn volumes(&mut self, group: &TaskGroup, path: &str) {
         for (name, _) in group.volumes.iter().filter(|(_, volume)| volume.kind == "csi") {
             self.checker.unbuilt("volume type \"csi\"", &format!("{path}.Volumes[{name}]"));

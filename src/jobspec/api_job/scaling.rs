@@ -1,13 +1,13 @@
 //! How far groups, and what their tasks are given, may be scaled (jobspec.md 3.14.11).
 
-use super::{Decoder, Given, plain};
+use super::{ApiJobDecoder, Given, plain};
 use model::job::TaskGroup;
 use model::scaling::{Scaling, ScalingType, TaskScaling};
 use model::value::Value as Plain;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-impl Decoder<'_> {
+impl ApiJobDecoder<'_> {
     pub(super) fn group_scaling(&mut self, group: &mut TaskGroup, g: Given<'_>, path: &str) {
         let (Some(scaling), Some(given)) = (&mut group.scaling, g.inner("Scaling")) else { return };
         scaling.policy = free_form(given.0.get("Policy"));

@@ -8,7 +8,7 @@ use super::*;
 use model::alloc::ClientStatus;
 use model::claims::{DeviceAsk, DeviceGroup, DeviceInstance, Network, NodeAddress, Port};
 use model::eval::Trigger;
-use model::id::JobKey;
+use model::id::{EvalId, EvalToken, JobKey};
 use model::job::JobSpec;
 use model::node::{NodeInfo, NodeStatus};
 use model::plan::AllocStop;
@@ -290,7 +290,7 @@ fn a_plan_in_flights_claims_are_refused_to_the_next() {
 }
 
 /// Somebody's evaluation whose plan is in flight.
-fn under_way() -> Key {
+fn under_way() -> DeliveryKey {
     (EvalId::from_random(77), EvalToken::from_random(77))
 }
 

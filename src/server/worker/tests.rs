@@ -1,7 +1,7 @@
 //! Workers that look at the same state, one after the other.
 
 use super::*;
-use crate::reservations::{Key, ReservationChange};
+use crate::reservations::{DeliveryKey, ReservationChange};
 use model::eval::EvalStatus;
 use model::id::{EvalToken, NodeId};
 use model::resources::Amount;
@@ -39,7 +39,7 @@ fn task(n: u128, job: &str) -> ScheduleTask {
     }
 }
 
-fn key(task: &ScheduleTask) -> Key {
+fn key(task: &ScheduleTask) -> DeliveryKey {
     (task.eval.id, task.token)
 }
 
