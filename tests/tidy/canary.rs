@@ -65,8 +65,8 @@ const CASES: &[(&str, Check, &str, &str, usize)] = &[
         "private word",
         checks::private_words,
         "src/server/a.rs",
-        "fn a() {}\nfn take_office() {}\n// enlist",
-        2,
+        "fn a() {}\nfn take_office() {}\n// enlist\nlet is_kinship = Obeys;\n// obeys its kinship",
+        3,
     ),
     (
         "bare pronoun",
@@ -150,6 +150,10 @@ fn a_manifest_lists_lower_floors_and_what_is_named() {
         let found = floors::manifest(room, &text, |name| name != "silent_crate");
         assert_eq!(found.len(), wanted, "case `{name}`: {found:?}");
     }
+    let rooms: Vec<&str> = floors::FLOORS.iter().map(|(room, _)| *room).collect();
+    assert_eq!(floors::without_room(&rooms), Vec::<String>::new());
+    let gone: Vec<&str> = rooms.into_iter().filter(|room| *room != "wire").collect();
+    assert_eq!(floors::without_room(&gone), ["tests/tidy/floors.rs: there is no src/wire"]);
 }
 
 #[test]
@@ -236,6 +240,25 @@ fn a_type_name_with_two_meanings_is_found() {
     );
     let fewer = types::doubled(&sources, &[("Config", 3), ("Line", 3)]);
     assert_eq!(fewer, ["`Config` is declared 2 times: correct the list"]);
+}
+
+#[test]
+fn a_private_type_name_with_two_meanings_in_a_room_is_found() {
+    let files = [
+        (
+            "src/io/a.rs",
+            "struct Line;\npub(super) enum Near {}\nfn f() {\n    struct Inside;\n}\ntype Key = u8;",
+        ),
+        ("src/io/b.rs", "pub trait Line {}\nstruct Inside;\nimpl A for B {\n    type Key = u8;\n}"),
+        ("src/io/c.rs", "#[cfg(test)]\nmod tests {\nstruct Near;\n}"),
+        ("src/agent/a.rs", "struct Near;"),
+    ];
+    let found = types::doubled_in_a_room(&files.map(|(path, text)| Source::new(path, text)));
+    let twice = |places: &str, name: &str| format!("{places}: `{name}` has several meanings in io");
+    assert_eq!(
+        found,
+        [twice("src/io/a.rs:4, src/io/b.rs:2", "Inside"), twice("src/io/a.rs:1, src/io/b.rs:1", "Line")]
+    );
 }
 
 #[test]

@@ -157,6 +157,18 @@ const PRIVATE_WORDS: &[(&str, &str)] = &[
     ("rehearsal", "job_plan"),
     ("look_over", "search"),
     ("enlist", "register"),
+    ("Board", "SharedReservations"),
+    ("told_at", "visible_at"),
+    ("misplaced", "check_namespace_and_pool"),
+    ("homeless", "check_namespace_and_pool"),
+];
+/// As any part of a name, and what says the same.
+const PRIVATE_PARTS: &[(&str, &str)] = &[
+    ("obey", "apply, execute"),
+    ("gather", "collect"),
+    ("operating", "operator"),
+    ("kinship", "relation"),
+    ("hurry", "schedule_now, no_shutdown_delay"),
 ];
 
 pub fn private_words(source: &Source) -> Vec<String> {
@@ -165,6 +177,13 @@ pub fn private_words(source: &Source) -> Vec<String> {
         let mut words = [line.0, line.1].into_iter().flat_map(|text| text.split(|c| !is_word(c)));
         if let Some((old, new)) = words.find_map(|word| PRIVATE_WORDS.iter().find(|(old, _)| *old == word)) {
             found.push(format!("{}:{}: `{old}` is called {new} here", source.path, at + 1));
+        }
+        let names = line.0.split(|c| !is_word(c)).map(str::to_lowercase);
+        let parts: Vec<String> =
+            names.flat_map(|name| name.split('_').map(str::to_string).collect::<Vec<_>>()).collect();
+        let private = PRIVATE_PARTS.iter().find(|(old, _)| parts.iter().any(|part| part.starts_with(old)));
+        if let Some((old, new)) = private {
+            found.push(format!("{}:{}: `{old}` in a name: say {new}", source.path, at + 1));
         }
     }
     found

@@ -27,6 +27,7 @@ fn rooms_depend_downwards_only() {
     let sources = Source::all();
     let mut rooms: Vec<&str> = sources.iter().filter_map(Source::room).collect();
     rooms.dedup();
+    assert_none(floors::without_room(&rooms));
     let found = rooms.into_iter().flat_map(|room| {
         let path = root().join("src").join(room).join("Cargo.toml");
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -52,7 +53,9 @@ fn every_public_item_is_named_somewhere() {
 
 #[test]
 fn a_type_name_has_one_meaning() {
-    assert_none(types::doubled(&Source::all(), types::SAME_MEANING));
+    let sources = Source::all();
+    assert_none(types::doubled(&sources, types::SAME_MEANING));
+    assert_none(types::doubled_in_a_room(&sources));
 }
 
 #[test]

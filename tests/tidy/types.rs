@@ -1,7 +1,8 @@
 //! One type name, one meaning: a public type's name is declared in one place of what ships, so that whoever searches for it finds it.
 //!
-//! The command line's `shapes` are left out: what it reads of the API's objects is called as the API calls it. Goes by names; what is
-//! not `pub` without limits is its file's own affair.
+//! What is not `pub` without limits has a name of its own in its room: whoever reads the room meets it beside the others.
+//!
+//! The command line's `shapes` are left out: what it reads of the API's objects is called as the API calls it. Goes by names.
 
 use crate::public::{ENGINE_TYPES, shipped};
 use crate::source::{Source, is_word};
@@ -23,9 +24,8 @@ const KEYWORDS: [&str; 4] = ["struct", "enum", "trait", "type"];
 /// What is declared otherwise than the two lists say.
 pub fn doubled(sources: &[Source], listed: &[(&str, usize)]) -> Vec<String> {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mirror = |s: &Source| s.room() == Some("cli") && s.path.ends_with("/shapes.rs");
-    for source in shipped(sources).filter(|s| !mirror(s) && !s.path.contains(ENGINE_TYPES)) {
-        for (line, name) in declared(source) {
+    for source in looked_at(sources) {
+        for (line, name) in declared(source, public_name) {
             places.entry(name).or_default().push(format!("{}:{line}", source.path));
         }
     }
@@ -42,12 +42,47 @@ pub fn doubled(sources: &[Source], listed: &[(&str, usize)]) -> Vec<String> {
     found
 }
 
-fn declared(source: &Source) -> Vec<(usize, String)> {
+/// What one room declares twice, whatever sees it.
+pub fn doubled_in_a_room(sources: &[Source]) -> Vec<String> {
+    let mut places: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
+    for source in looked_at(sources) {
+        for (line, name) in declared(source, any_name) {
+            let room = source.room().unwrap_or_default();
+            places.entry((room, name)).or_default().push(format!("{}:{line}", source.path));
+        }
+    }
+    let doubled = places.iter().filter(|(_, at)| at.len() > 1);
+    doubled
+        .map(|((room, name), at)| format!("{}: `{name}` has several meanings in {room}", at.join(", ")))
+        .collect()
+}
+
+fn looked_at(sources: &[Source]) -> impl Iterator<Item = &Source> {
+    let mirror = |s: &Source| s.room() == Some("cli") && s.path.ends_with("/shapes.rs");
+    shipped(sources).filter(move |s| !mirror(s) && !s.path.contains(ENGINE_TYPES))
+}
+
+fn declared(source: &Source, name: fn(&str) -> Option<String>) -> Vec<(usize, String)> {
     let lines = source.code.lines().take(source.tests_begin().saturating_sub(1)).enumerate();
-    let name = |line: &str| {
-        let mut words = line.strip_prefix("pub ")?.split_whitespace();
-        words.next().filter(|word| KEYWORDS.contains(word))?;
-        Some(words.next()?.chars().take_while(|c| is_word(*c)).collect::<String>())
-    };
     lines.filter_map(|(at, line)| Some((at + 1, name(line)?))).collect()
+}
+
+fn public_name(line: &str) -> Option<String> {
+    declared_name(line.strip_prefix("pub ")?)
+}
+
+/// An indented `type` is a trait's.
+fn any_name(line: &str) -> Option<String> {
+    let indented = line.trim_start();
+    let seen = match indented.strip_prefix("pub(") {
+        Some(rest) => rest.split_once(") ")?.1,
+        None => indented.strip_prefix("pub ").unwrap_or(indented),
+    };
+    declared_name(seen).filter(|_| line == indented || !seen.starts_with("type "))
+}
+
+fn declared_name(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace();
+    words.next().filter(|word| KEYWORDS.contains(word))?;
+    Some(words.next()?.chars().take_while(|c| is_word(*c)).collect())
 }

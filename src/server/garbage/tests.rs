@@ -97,7 +97,7 @@ fn a_large_job_is_stopped_first_and_goes_in_parts() {
 }
 
 #[test]
-fn gc_runs_by_itself_and_obeys_its_thresholds() {
+fn gc_runs_by_itself_with_its_thresholds() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("done"), 1..2);
     alone.told(1..2, ClientStatus::Complete);

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// Each key that is obeyed with a value that is not its default, and what then holds.
 type KeyCase = (&'static str, &'static str, fn(&Config) -> bool);
 
-static OBEYED: &[KeyCase] = &[
+static EFFECTIVE_KEYS: &[KeyCase] = &[
     ("region", "\"r\"", |c| c.region == "r"),
     ("datacenter", "\"d\"", |c| c.datacenter == "d"),
     ("name", "\"n\"", |c| c.name == "n"),
@@ -188,11 +188,11 @@ pub fn written(name: &str, value: &str) -> String {
 #[test]
 fn every_key_that_is_built_changes_what_it_is_for() {
     let before = with("");
-    for (name, value, holds) in OBEYED {
+    for (name, value, holds) in EFFECTIVE_KEYS {
         assert!(!holds(&before), "{name} says its default");
         assert!(holds(&with(&written(name, value))), "{name} is not obeyed");
     }
-    let tried = OBEYED.iter().map(|(name, ..)| *name).chain(REQUIRED);
+    let tried = EFFECTIVE_KEYS.iter().map(|(name, ..)| *name).chain(REQUIRED);
     assert_eq!(tried.map(str::to_string).collect::<BTreeSet<_>>(), schema().built);
 }
 
@@ -236,7 +236,7 @@ fn every_key_says_what_it_is_for() {
 }
 
 #[test]
-fn defaults_are_those_of_the_rooms_that_obey_them() {
+fn defaults_are_those_of_the_rooms_that_apply_them() {
     let config = with("");
     assert_eq!(config.server.garbage, GarbageRules::default());
     assert_eq!(config.server.default_scheduler_config, SchedulerSettings::default());
@@ -347,7 +347,7 @@ fn the_reference_has_the_tables_of_the_declarations() {
 }
 
 #[test]
-fn older_lists_of_drivers_are_obeyed() {
+fn older_lists_of_drivers_take_effect() {
     for (option, drivers, expected) in [
         ("driver.allowlist", "raw_exec, docker", true),
         ("driver.allowlist", "docker", false),

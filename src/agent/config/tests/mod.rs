@@ -292,7 +292,7 @@ fn an_agent_needs_both_roles_and_a_place_for_its_data() {
 }
 
 #[test]
-fn hostile_texts_are_refused_not_obeyed() {
+fn hostile_texts_are_refused_and_change_nothing() {
     for text in ["[", "{", "a {", "a = [", "\"a\" \"b\" ", "a = {b = ", "/*", "a = <<", "-", "a = \"\\u12"] {
         for repeat in [1, 3, 100_000] {
             let long = text.repeat(repeat);

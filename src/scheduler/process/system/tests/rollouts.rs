@@ -176,7 +176,7 @@ fn system_update_waits_for_stagger_between_batches() {
 }
 
 #[test]
-fn system_canaries_obey_stagger_and_wait_for_promotion() {
+fn system_canaries_keep_to_stagger_and_wait_for_promotion() {
     let (mut world, new) = changing(4, &paced(1, 50));
     assert_eq!(step(&mut world, &new), (1, None));
     judge(&mut world, 1, true);
