@@ -12,6 +12,7 @@ mod citations;
 mod decisions;
 mod floors;
 mod items;
+mod links;
 mod public;
 mod source;
 mod tree;
@@ -74,6 +75,16 @@ fn every_citation_has_its_rule() {
     let differences = fs::read_to_string(root().join("docs/nomad-differences.md"));
     found.extend(citations::differences(&differences.expect("the differences are checked in"), &rules));
     assert_none(found);
+}
+
+#[test]
+fn links_of_documents_lead_somewhere() {
+    let found = documents().into_iter().flat_map(|(path, text)| {
+        let mut found = links::without_target(&path, &text, |target| root().join(target).exists());
+        found.extend(links::long_pages(&path, &text));
+        found
+    });
+    assert_none(found.collect());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::decisions::Decision;
 use crate::source::Source;
-use crate::{citations, decisions, tree};
+use crate::{citations, decisions, links, tree};
 
 #[test]
 fn a_citation_without_its_rule_is_found() {
@@ -106,4 +106,20 @@ fn a_decision_that_names_what_is_gone_is_found() {
     assert_eq!(found("accepted", "Decision", "`plans::gone`, `PlanStack`, `left_in`"), 3);
     assert_eq!(found("accepted", "Rejected", "`PlanStack`"), 0);
     assert_eq!(found("superseded by 0002", "Decision", "`PlanStack`"), 0);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_and_a_long_page_are_found() {
+    let exists = |path: &str| {
+        ["docs/a.md", "docs/decisions/0001-a.md", "README.md", "config/examples"].contains(&path)
+    };
+    let found = |text: &str| links::without_target("docs/decisions/0001-a.md", text, exists).len();
+    assert_eq!(
+        found("[a](../a.md), [b](0001-a.md#b), [c](https://x/y), [d](#d), [e](../../config/examples/)"),
+        0
+    );
+    assert_eq!(found("[a](a.md) and [b](../b.md)"), 2);
+    assert_eq!(links::long_pages("docs/ARCHITECTURE.md", &"a\n".repeat(80)), Vec::<String>::new());
+    assert_eq!(links::long_pages("docs/ARCHITECTURE.md", &"a\n".repeat(81)).len(), 1);
+    assert_eq!(links::long_pages("docs/a.md", &"a\n".repeat(81)), Vec::<String>::new());
 }
