@@ -1,4 +1,4 @@
-//! What the agent says of itself, on stderr and in a file: text or JSON, at a level that a SIGHUP can change; and the same for those who
+//! The agent's own log, on stderr and in a file: text or JSON, at a level that a SIGHUP can change; and the same for those who
 //! follow it over HTTP, at the level that they ask for.
 
 use super::config::{AgentLogConfig, LogLevel};

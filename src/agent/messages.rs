@@ -1,4 +1,4 @@
-//! What reaches the thread of the client's brain.
+//! Messages to the thread of the client's brain.
 
 use ::io::client_rpc::GrantRequest;
 use ::io::keeper_connection::KeeperNotice;

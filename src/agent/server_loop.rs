@@ -1,7 +1,7 @@
 //! The thread of the server's brain: collects inputs, runs turns, executes effects. A fault of the storage ends it, and the agent with
 //! it: after a sync that failed a kernel may show what is not on the disk, and call the next sync good. So this process
-//! trusts that disk no more; the next one writes and syncs again what it finds, before it counts. What was not durable never happened, and
-//! whoever waits is told by the closed connection that nobody knows.
+//! trusts that disk no more; the next one writes and syncs again what it finds, before it counts. What was not durable never happened;
+//! callers that wait see their connections closed, which leaves the outcome open.
 
 use super::disk_space::DiskSpaceMonitor;
 use super::failure::AgentFailure;

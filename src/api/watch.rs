@@ -185,8 +185,8 @@ impl Watchers {
         woken.into_iter().collect()
     }
 
-    /// A snapshot of `index` has taken the state's place, and nobody can say what has changed: all that wait have to be woken, and
-    /// who has read before reads again.
+    /// A snapshot of `index` has taken the state's place, and no list says what has changed: all waiters are woken, and
+    /// each reads again.
     pub fn restored(&mut self, index: u64) {
         self.waiters.clear();
         self.by_key.clear();

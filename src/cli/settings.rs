@@ -1,4 +1,4 @@
-//! What holds for every networked command: where the agent is, and as whom to speak. From flags, then `DROVER_*`, then `NOMAD_*`.
+//! Settings of every networked command: where the agent is, and as whom to speak. From flags, then `DROVER_*`, then `NOMAD_*`.
 //!
 //! Pure: the environment comes in as a function.
 

@@ -60,7 +60,8 @@ pub struct TaskRunner {
     pub role: Role,
     pub leader: bool,
     pub local: TaskRecord,
-    /// A run to be started once the directory is there. Stored as if it had been asked for: after a restart nobody knows that it was not.
+    /// A run to be started once the directory is there. Stored as if its start had been sent to the keeper: after a restart the agent
+    /// cannot know that it was not.
     planned_run: Option<RunRecord>,
     /// The main process, as the keeper reported it last.
     pid: Option<u32>,

@@ -1,6 +1,6 @@
-//! What this machine is and has, as node attributes and capacity (client.md 4.1).
+//! The fingerprint of this machine: its node attributes and capacity (client.md 4.1).
 //!
-//! Refuses to know: the cluster. It reads this machine's files and contacts nobody. What cannot be found out is left out,
+//! Refuses to know: the cluster. It reads this machine's files and contacts no other. What cannot be found out is left out,
 //! never guessed, except where client.md 4.1 names a value to fall back on.
 
 use super::interfaces;

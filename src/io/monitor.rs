@@ -1,7 +1,7 @@
 //! The agent's own log for those who follow it over HTTP: each line goes to every reader whose level shows it. A reader
 //! that does not keep up loses lines, and is told how many; the agent never waits for one.
 //!
-//! Refuses to know: how lines are written and what a level means to the log; whoever logs is told which level is wanted.
+//! Refuses to know: how lines are written and what a level means to the log; the subscriber asks which level is wanted.
 
 use api::monitor::{MonitorLevel, MonitorRequest};
 use async_channel::{Receiver, Sender, TrySendError};

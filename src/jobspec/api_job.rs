@@ -29,8 +29,8 @@ pub fn decode_job(job: &Value) -> Result<JobSpec, RefusedJob> {
     }
 }
 
-/// The same with what is wrong with it beside it, for whoever looks for more that is. A member of a wrong type is all that is
-/// told: what the job would be without it is no use to anybody.
+/// The same, with the job's flaws beside it, for a caller that checks more than this. A member of a wrong type is refused alone: the job
+/// without it is another one, so further checks of it would mislead.
 pub fn read_job(job: &Value) -> Result<(JobSpec, Flaws), RefusedJob> {
     let mut checker = Checker::default();
     let known = checker.object(JobSpec::BLOCK, job, "");
@@ -227,7 +227,7 @@ impl ApiJobDecoder<'_> {
 
     fn group(&mut self, outer: &Outer, g: Given<'_>, path: &str) -> TaskGroup {
         let scaling = g.inner("Scaling");
-        // whoever says how few there may be begins with those, and the other way round
+        // without a count the group begins with its scaling's minimum, and without a minimum that is its count
         let least = scaling.and_then(|s| s.int("Min"));
         let count = g.int("Count").or(least).unwrap_or(1);
         let mut group = TaskGroup {

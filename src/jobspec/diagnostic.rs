@@ -1,4 +1,4 @@
-//! What is wrong where: a position in a text, a summary, a detail, and the way to show several of them to a person.
+//! A diagnostic: a position in a text, a summary, a detail, and the way to show several of them to a person.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;

@@ -47,8 +47,8 @@ pub enum Phase {
         next: Mono,
         give_up: Mono,
     },
-    /// Lives, but its journal entry is lost: it is being ended. Not journaled before that is done, so that whoever comes
-    /// next finds it again.
+    /// Lives, but its journal entry is lost: it is being ended. Not journaled before that is done, so that a keeper that
+    /// starts meanwhile finds it again.
     Stray {
         process: Process,
         next: Mono,

@@ -1,4 +1,4 @@
-//! What there is beside cpu, memory and disk: ports, cores, devices and volumes, as jobs ask for them, as nodes offer them
+//! Resources beside cpu, memory and disk: ports, cores, devices and volumes, as jobs ask for them, as nodes offer them
 //! and as allocations hold them. What only one allocation of a node can hold at a time is a `Claim`.
 //!
 //! Refuses to know: which node, port, core or device is chosen.

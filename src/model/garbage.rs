@@ -1,5 +1,5 @@
-//! What may be forgotten (server.md 14), as rules on plain data: what has ended, is old, and would change nothing if it
-//! were gone. Refuses to know where any of it is kept, and when somebody looks.
+//! Rules of garbage collection (server.md 14) on plain data: an object may be removed when it has ended, is old, and decides
+//! nothing any more. Refuses to know where any of it is kept, and when garbage is collected.
 //!
 //! Invariant: without what goes, a scheduler decides as it would have with it.
 

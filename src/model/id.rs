@@ -1,5 +1,5 @@
-//! Identities: 128-bit ids written as UUID text, and the names that users give. Ids are never made here: whoever needs
-//! one brings its random bits, so that a brain's ids come from its seed.
+//! Identities: 128-bit ids written as UUID text, and the names that users give. Ids are never made here: the caller
+//! brings the random bits, so that a brain's ids come from its seed.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

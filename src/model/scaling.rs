@@ -1,7 +1,7 @@
 //! How far groups, and what their tasks are given, may be scaled, and what became of attempts to: the policies that autoscalers
 //! read, and the events that they leave (server.md 13).
 //!
-//! Refuses to know: when to scale. A policy's own text is for whoever does.
+//! Refuses to know: when to scale. A policy's own text is for autoscalers.
 
 pub mod policies;
 

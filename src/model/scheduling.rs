@@ -59,7 +59,7 @@ pub struct SchedulerSettings {
     pub algorithm: Algorithm,
     /// Tasks may be given more memory than is reserved for them.
     pub memory_oversubscription: bool,
-    /// Concerns those who may not manage the region: while there are no access rules, nobody.
+    /// For callers without the right to manage the region: without access rules there are none, so it refuses no job.
     pub reject_job_registration: bool,
     /// No evaluation is handed out.
     pub pause_eval_broker: bool,

@@ -63,7 +63,7 @@ pub struct TaskEvent {
     pub details: BTreeMap<String, String>,
 }
 
-/// How a process ended. `Unknown` is what nobody saw: never a success.
+/// How a process ended. `Unknown`: no keeper saw it end, so it is never a success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitStatus {
     Code(i32),

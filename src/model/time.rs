@@ -33,8 +33,8 @@ pub const MAX_STEP_BACK: Span = Span::minutes(5);
 impl Wall {
     pub const NEVER: Wall = Wall(0);
 
-    /// Whether so much time has gone by since this stamp. One that lies further ahead than stamps go back is of a clock that ran ahead
-    /// and was set right since: nobody waits until the true time has come there.
+    /// Whether `span` has passed since this stamp. A stamp that lies further ahead than stamps may go back is of a clock that ran ahead
+    /// and was set right since: it counts as old, instead of making callers wait until the true time has reached it.
     pub fn is_older_than(self, span: Span, now: Wall) -> bool {
         self + span <= now || self > now + MAX_STEP_BACK
     }

@@ -35,7 +35,7 @@ impl Timeouts {
         raft.set_randomized_election_timeout(self.ticks);
     }
 
-    /// Also after a campaign that nobody answered: two that began together are not to begin together again.
+    /// Draws a new timeout, also after a campaign without a result: two candidates that began together are not to do so again.
     pub fn draw(&mut self) {
         self.ticks = ELECTION_TICKS + (self.number() % ELECTION_TICKS as u64) as usize;
     }
@@ -51,8 +51,8 @@ impl Timeouts {
 }
 
 impl RaftNode {
-    /// A voter forgets a silent leader by campaigning. The engine leaves one that does not vote with the leader that it heard of last, however long
-    /// ago: its readers would be told of a leader, and its reads would be asked of nobody.
+    /// A voter forgets a silent leader by campaigning. The engine lets a replica without a vote keep the leader that it heard of last, however long
+    /// ago: its status would name a leader that is gone, and its reads would be sent to one that never answers.
     pub(super) fn forget_silent_leader(&mut self) {
         let raft = &mut self.raw.raft;
         let campaigns = raft.state != StateRole::Follower || raft.promotable();

@@ -1,4 +1,4 @@
-//! Who belongs to the group, and how that changes: a learner comes, is promoted when it has caught up, or a member goes. One
+//! The group's members, and how they change: a learner comes, is promoted when it has caught up, or a member goes. One
 //! change at a time, and only after the leader has committed in its own term. Leadership is transferred here, too.
 //!
 //! Refuses to know what a member is besides a number, and what the bytes say that a change carries.

@@ -310,7 +310,7 @@ impl RaftNode {
         }
     }
 
-    /// Nobody gets what is proposed now but by a snapshot.
+    /// There are no other members, nor will be by a pending change: a later one gets present entries by a snapshot alone.
     fn is_alone(&self) -> bool {
         self.raw.raft.prs().iter().len() == 1 && !self.raw.raft.has_pending_conf()
     }
@@ -479,7 +479,7 @@ impl RaftNode {
         (to > log.truncated().0).then_some(to)
     }
 
-    /// Entries up to `index`, which are applied, are needed by nobody: returns its term, to be stored with the compaction.
+    /// Drops the entries up to `index`, which are applied: returns its term, to be stored with the compaction.
     pub fn compact(&mut self, index: u64) -> Option<u64> {
         let term = self.raw.store().term(index).ok()?;
         self.raw.mut_store().compact(index, term);

@@ -1,6 +1,6 @@
-//! What leaves: which messages may go before the step is durable, and how much may be under way to one member.
+//! Outgoing messages: which may be sent before the step is durable, and how much may be in flight to one member.
 //!
-//! Refuses to know links. They keep the order of what they carry, and may be slow: what is under way is not said again before a link of
+//! Refuses to know links. They keep the order of what they carry, and may be slow: what is in flight is not sent again before a link of
 //! 64 kbit/s, half of it for other things, would have carried it; unless the member's answer asks for it, or its link was lost.
 
 use super::log::{Log, MAX_ENTRIES_PER_READ};

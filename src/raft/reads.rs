@@ -14,9 +14,9 @@ use std::fmt;
 pub const MAX_READS: usize = 4096;
 /// Questions of this replica that are not answered.
 const MAX_QUESTIONS: usize = 8;
-/// Questions of all members that a leader has in hand.
+/// Read requests of all members that a leader holds at a time.
 pub const MAX_READS_AT_LEADER: usize = 128;
-/// What nobody answers for so long is lost.
+/// A read request without an answer for so long is lost.
 const READ_TICKS: usize = 2 * ELECTION_TICKS;
 const CONTEXT_BYTES: usize = 24;
 
@@ -27,7 +27,7 @@ pub struct ReadAnswer {
     pub index: Result<u64, ReadLost>,
 }
 
-/// Leadership changed, or nobody answered: ask again.
+/// Leadership changed, or no leader answered: ask again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLost;
 

@@ -1,7 +1,7 @@
-//! What peers may say. Every message is checked here before the engine sees it, because the engine trusts its peers: a commit
+//! Checks of received messages. Each is checked here before the engine sees it, because the engine trusts its peers: a commit
 //! index beyond the log, for one, ends the process.
 //!
-//! Refuses to know links: whoever drives the node says which peer a message came from. A message is refused as a whole and
+//! Refuses to know links: the caller says which peer a message came from. A message is refused as a whole and
 //! changes nothing; the peer's reply stays out, as if the message had been lost.
 
 use super::log::Log;
@@ -24,7 +24,7 @@ const MAX_CONTEXT_BYTES: usize = 64;
 pub enum LogSpace {
     /// Everything.
     Enough,
-    /// Others' entries: whoever leads would write its own, so that it does not take over.
+    /// Others' entries: a leader writes its own beside them, so this replica does not take over leadership.
     Little,
     /// Votes. An append is taken as if it ended before its first entry: its leader learns where this replica stands, and tells the rest again.
     None,
@@ -242,7 +242,7 @@ impl Check<'_> {
         if alone && !self.raft.raft_log.unstable_entries().is_empty() { Err(Refused::Busy) } else { Ok(()) }
     }
 
-    /// The engine would pass it on to whoever leads, in the asker's name: no link would believe that.
+    /// A follower's engine would forward it to the leader with the asker as its sender, which the leader's link refuses.
     fn read_request(&self, m: &Message) -> Result<(), Refused> {
         if self.raft.state != StateRole::Leader {
             return Err(Refused::NotLeader);

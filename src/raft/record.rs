@@ -1,4 +1,4 @@
-//! What goes over the wire and onto the disk, as bytes: messages, entries, hard states, members.
+//! The encoding of messages, entries, hard states and members, as they are sent and stored.
 //!
 //! Refuses to know who sends and who stores. A message begins with its version. What is stored lies within records that carry
 //! a version already, so that it has none of its own.

@@ -126,7 +126,7 @@ pub struct ConstraintChecker {
 }
 
 impl ConstraintChecker {
-    /// Whether `left operand right` holds; a side that is None was not found. An operand that nobody knows never holds.
+    /// Whether `left operand right` holds; a side that is None was not found. An unknown operand never holds.
     pub fn holds(&mut self, operand: &str, left: Option<&str>, right: Option<&str>) -> bool {
         let both = left.zip(right);
         let ordered = |wanted: fn(Ordering) -> bool| both.is_some_and(|(l, r)| wanted(compare(l, r)));

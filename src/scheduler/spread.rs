@@ -119,7 +119,7 @@ pub struct SpreadBlock<'a> {
     /// By value.
     counts: Vec<i64>,
     goal: SpreadGoal,
-    /// Whether a node's level is told by its value itself, and not by what that is worth now.
+    /// Whether a node's level is its value itself, and not the score of that value now.
     pub by_value: bool,
 }
 

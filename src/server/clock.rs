@@ -1,4 +1,4 @@
-//! The wall clock as a server knows it: told with its turns, gone on since at the pace of the monotonic clock, and held against the
+//! The wall clock as a server knows it: read at each turn, advanced between turns by the monotonic clock, and compared with the
 //! last stamp in the region's log (server.md 4.6). Refuses to know whether it is right: `peer_clocks` asks others.
 
 use model::time::{MAX_STEP_BACK, Mono, Now, Span, Wall};

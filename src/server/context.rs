@@ -1,4 +1,4 @@
-//! What the leader's parts are given in a turn: the time, the state to read, and where their proposals and effects go.
+//! The context that each part of a leader gets in a turn: the time, the state to read, and where its proposals and effects go.
 //!
 //! Refuses to know: which parts there are.
 

@@ -1,4 +1,4 @@
-//! What comes into a server's brain, and what shall happen outside of it. Closed sets; `io` and the simulator know them.
+//! Inputs of a server's brain, and the effects that it asks for. Closed sets; `io` and the simulator know them.
 
 use model::eval::Evaluation;
 use model::id::{EvalId, EvalToken, NodeId};

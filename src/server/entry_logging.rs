@@ -1,4 +1,4 @@
-//! What the agent's log says at debug of what was applied: a line for each object that moved, and one for a whole plan.
+//! Debug log lines of applied entries: a line for each object that moved, and one for a whole plan.
 //!
 //! Refuses to know: who reads it. Says nothing that is not in the state, and no more lines of an entry than `MAX_LINES`.
 

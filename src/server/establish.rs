@@ -1,7 +1,7 @@
 //! Establishing leadership: a server that leads its term builds a leader's parts from the state, some rows a turn, so that no turn keeps
 //! raft waiting however large the region is.
 //!
-//! Refuses to know: what the parts do. Invariants: until it is over nobody is answered by half a leader, and nothing is
+//! Refuses to know: what the parts do. Invariants: until it is over no request is answered from half of the parts, and nothing is
 //! proposed, so that the state stays as it was when it began.
 
 use super::context::Context;

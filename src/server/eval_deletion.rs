@@ -1,4 +1,4 @@
-//! What only a pause of the scheduler allows: deleting evaluations, a bounded number by an entry.
+//! Deleting evaluations, a bounded number by an entry; allowed only while the scheduler is paused.
 //!
 //! Refuses to know why there is a pause. Invariant: what is deleted is in no queue, since there is nothing in any.
 

@@ -1,5 +1,5 @@
-//! The region's feature level as its leader sees to it: it rises once every server's build knows more, and nothing is proposed, and
-//! nobody let in, that does not fit it (decision 0088).
+//! The leader raises the region's feature level once every server's build knows more; a command of a higher level is not proposed,
+//! and a server of a lower one not let in (decision 0088).
 //!
 //! Refuses to know: what a level is about. Invariant: a server is listed with at least the level that the region has.
 

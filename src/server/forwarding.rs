@@ -1,6 +1,6 @@
 //! Requests of users that are passed on whole: by the server that they came to, to the leader, which carries them out; and by
-//! a node, to the server that it is connected to, which serves them as its own users'. Whoever asked is told the truth: the
-//! answer, that nothing was done, or that nobody knows.
+//! a node, to the server that it is connected to, which serves them as its own users'. Each caller gets one of three
+//! things: the answer, that nothing was done, or that the outcome is unknown.
 //!
 //! Refuses to know: what a request means, and what an answer says. Invariant: each request is answered once.
 

@@ -1,4 +1,4 @@
-//! What comes over the links to nodes and to other servers. A node asks any server: one that follows relays the request to the
+//! Messages over the links to nodes and to other servers. A node asks any server: one that follows relays the request to the
 //! leader, and the answer back, under the node's own number, and keeps nothing of it; so a change of leader reconnects no node.
 //!
 //! Refuses to know: what requests mean. What cannot be read, or is not for its sender to say, is dropped with a log line.

@@ -1,6 +1,6 @@
-//! What has come for a server's brain and waits for a turn, in lanes: no flood of requests keeps raft from being heard, and none
-//! of raft's keeps users waiting. Each lane is bounded in what waits and in what a turn takes of it; what finds its lane full goes
-//! back to whoever brought it, who tells the user that waits for it ([`refusal`]).
+//! The queue of a server's brain, in lanes: no flood of requests keeps raft's messages from a turn, and no flood of raft's keeps
+//! users waiting. Each lane is bounded in what waits and in what a turn takes of it; an input that finds its lane full goes back
+//! to the thread that brought it, which refuses the user's request with it ([`refusal`]).
 //!
 //! Refuses to know threads: the agent shares an inbox between them, the simulator has it as it is.
 
@@ -62,7 +62,7 @@ pub trait Mail {
     fn lane(&self) -> Lane;
     /// Bytes of the message, where nothing else bounds them.
     fn bytes(&self) -> usize;
-    /// Whether nobody sends it again: such a message has twice its lane's room.
+    /// Whether its sender does not repeat it: such a message has twice its lane's room.
     fn must_arrive(&self) -> bool;
 }
 
@@ -161,7 +161,7 @@ impl<T: Mail> Inbox<T> {
     }
 }
 
-/// What the user is told whose request found its lane full. `None`: no user waits for it, or nobody can be told which one.
+/// The answer to a user whose request found its lane full. `None`: no user waits for it, or the message does not say which one.
 pub fn refusal(input: &Input) -> Option<Effect> {
     let busy = || {
         let why = "too many requests wait for the server: try again in a second";

@@ -1,4 +1,4 @@
-//! What registering a job would do: the same admission, and the real scheduler on the state as it would be. A function of
+//! `job plan`: what registering a job would do. The same admission, and the real scheduler on the state as it would be. A function of
 //! one view; it neither writes nor waits, and costs what one evaluation costs.
 
 use super::admission;

@@ -1,4 +1,4 @@
-//! What a server has only while it leads: queues, deadlines and watchers, each a part with its own state. They follow what is
+//! The parts that a server has only while it leads: queues, deadlines and watchers, each with its own state. They follow what is
 //! applied; a new leader builds the same parts from the state alone.
 //!
 //! Refuses to know: raft, and who waits for which entry. No part names another's fields: what one needs of another is

@@ -1,4 +1,4 @@
-//! Becoming leader, and stepping down: whoever waits is told the truth (server.md 4).
+//! Becoming leader, and stepping down: each request that waits is answered with what is known of it then (server.md 4).
 //!
 //! Refuses to know: elections, which are raft's.
 

@@ -1,5 +1,5 @@
-//! Which servers belong to the region, as its leader sees to it: whoever announces itself becomes a learner, whoever has caught up
-//! votes, whoever a user removes goes. One change at a time, which raft and the list of servers learn from the same entry.
+//! The leader changes the region's members: a server that announces itself becomes a learner, a learner that has caught up becomes
+//! a voter, and a server that a user removes goes. One change at a time, which raft and the list of servers learn from the same entry.
 //!
 //! Refuses to know: how a server finds others. Invariant: an id that was removed is not added again.
 

@@ -1,7 +1,7 @@
-//! What a server's brain counts and times of its own work, by the times it is given. Changes nothing that the brain decides.
+//! Counters and durations of a server's brain, by the times it is given. Changes nothing that the brain decides.
 //!
-//! A turn has two times: its beginning, which the brain is given, and its end, which whoever runs it tells afterwards. What is
-//! timed ends with the turn that brought it to its end, because nobody outside sees it before; so what takes a part of a turn
+//! A turn has two times: its beginning, which the brain is given, and its end, which the agent's loop reports afterwards. What is
+//! timed ends with the turn that brought it to its end, because nothing outside sees it before; so what takes a part of a turn
 //! counts as the whole of it (http-api.md 12.5).
 
 mod names;

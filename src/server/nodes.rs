@@ -1,4 +1,4 @@
-//! What nodes ask: to be registered, to be believed alive, to hear of their allocations (server.md 6). Answers that change
+//! Requests of nodes: registrations, heartbeats, and watches of their allocations (server.md 6). Answers that change
 //! something leave with the change's outcome.
 //!
 //! Refuses to know: what a change of a node means to jobs, which `system_jobs` and evaluations say.

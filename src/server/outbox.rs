@@ -1,5 +1,5 @@
-//! What a turn gives back: effects, and the proposals that are appended to the log together. Some proposals are deferred:
-//! nobody waits for them within milliseconds, so they share the durable commit of whatever is written next.
+//! The output of a turn: effects, and the proposals that are appended to the log together. Some proposals are deferred: no
+//! caller waits for them within milliseconds, so they share the durable commit of the next write.
 //!
 //! Refuses to know: what is in them. Deferred are no more than evaluations are in workers' hands at a time. Returned are no more than
 //! the parts propose of their own accord in a turn or two: they wait while anything is, and a leader with more steps down.
@@ -58,7 +58,7 @@ impl Outbox {
         self.returned.push(proposal);
     }
 
-    /// Raft has not taken what came before: whoever can wait with a proposal does, and keeps it where it is.
+    /// Raft has not taken earlier proposals: a part that can keep a new one for later does so.
     pub fn is_held_up(&self) -> bool {
         !self.returned.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What the clocks of a region's servers show (server.md 4.6). Followers tell their leader; a leader whose clock is another than
+//! The clocks of a region's servers, compared (server.md 4.6). Followers send theirs to their leader; a leader whose clock is another than
 //! that of a majority of servers, which agree with each other, hands leadership to one of those.
 //!
 //! Refuses to know: who is right. Where no majority agrees, nothing follows.

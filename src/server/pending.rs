@@ -1,4 +1,4 @@
-//! Who waits for which entry of the log, and what is to happen once it is applied. An entry is known by its index and its
+//! Pending entries: proposals that a caller waits for, and what is to happen once each is applied. An entry is known by its index and its
 //! term: at an index where another leader's entry was committed, nobody is answered with what that one did.
 //!
 //! Refuses to know: the log, and how answers travel. Invariant: what waits is handed out once.

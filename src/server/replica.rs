@@ -135,8 +135,8 @@ impl Replica {
         self.raft.lose_reads();
     }
 
-    /// Time passes for the group. Ticks that were missed do not all come at once: a replica that was paused has heard
-    /// from nobody meanwhile, and is not to start an election before others had time to speak.
+    /// Time passes for the group. Ticks that were missed do not all come at once: a replica that was paused has received
+    /// nothing meanwhile, and is not to start an election before its leader had time to send a heartbeat.
     pub fn tick(&mut self, now: Mono) {
         self.listens_since.get_or_insert(now);
         if self.raft.is_leader() {

@@ -1,8 +1,8 @@
-//! What scheduler workers have decided and the state does not show yet: workers that look at one state at the same time all
+//! Reservations of scheduler workers: room in plans that the state does not show yet. Workers that look at one state at the same time all
 //! want the same best node, and only one of them may find room there. Each reserves what it is about to take, and the
 //! others look at the state as if that were taken.
 //!
-//! A plain value: whoever runs the workers shares it among them, and applies the server's changes to it. Advice, not law:
+//! A plain value: the agent, which runs the workers, shares it among them and applies the server's changes to it. Advice, not law:
 //! `plans` judges what is handed in as if this were not. Refuses to know policy, and what a plan frees.
 
 use model::claims::Claim;

@@ -1,5 +1,5 @@
-//! What a server publishes of itself with every turn: its status, and the gauges of its metrics. Those of the leader's queues
-//! are the leader's alone. Refuses to know who reads it.
+//! A server's status and the gauges of its metrics, published with every turn. Only a leader has gauges of the leader's
+//! queues. Refuses to know who reads it.
 
 use super::Server;
 use super::leader::Leader;

@@ -36,7 +36,7 @@ pub struct Turn {
     pub changes: Vec<Change>,
     /// The same for those who stream it, with the objects.
     pub events: Vec<Events>,
-    /// Before that, a snapshot has taken the state's place: anything may have changed, and nobody can say what.
+    /// Before that, a snapshot has taken the state's place: anything may have changed, and no list says what.
     pub restored: bool,
 }
 

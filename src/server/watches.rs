@@ -45,7 +45,7 @@ impl Watches {
         Watches { current, known_from: index, ..Watches::default() }
     }
 
-    /// Nodes that wait are told the list of servers.
+    /// Answers the open watches with the new list of servers.
     pub fn servers_changed(&mut self, index: u64) {
         self.current.servers = index;
         self.due.extend(self.open.keys());
@@ -56,7 +56,7 @@ impl Watches {
         self.current.generation
     }
 
-    /// The watches that nobody has answered.
+    /// The watches without an answer yet.
     pub fn into_open(self) -> impl Iterator<Item = Watch> {
         self.open.into_values()
     }

@@ -1,6 +1,6 @@
-//! What a scheduler worker makes of its task: a decision on the latest state, beside what other workers have reserved.
+//! A scheduler worker takes an evaluation and makes a plan on the latest state, beside what other workers have reserved.
 //!
-//! Refuses to know: threads. Whoever runs workers lends them the reservations that they share.
+//! Refuses to know: threads. The agent runs workers, and lends them the reservations that they share.
 
 use super::effects::ScheduleTask;
 use super::reservations::Reservations;

@@ -1,4 +1,4 @@
-//! What lies between redb and the medium under each store, so that no store answers from rotten bytes. Opening verifies every
+//! The checksumming layer between redb and the medium, so that no store answers from corrupted bytes. Opening verifies every
 //! page of the committed trees by redb's own checksums; from then on a sum of each page, of what was last read as good or
 //! written, is kept in memory, and each read from the medium is held against it.
 //!

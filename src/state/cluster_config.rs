@@ -1,4 +1,4 @@
-//! What operators ask of the state: which namespaces, node pools and system jobs there are, how scheduling is to work, which evaluations may go.
+//! Reads for operators: namespaces, node pools, system jobs, the scheduler's configuration, and evaluations that may be deleted.
 //! Refuses to know what follows from any of it.
 
 use super::fault::Fault;

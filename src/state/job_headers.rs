@@ -1,4 +1,4 @@
-//! What one scan over the rows reads of every job: its header, which lists show, without decoding any group.
+//! Job headers, which lists show: one scan over the rows reads those of all jobs, without decoding any group.
 //!
 //! Refuses to know: pages and filters. Invariant: a header says what the whole job says.
 

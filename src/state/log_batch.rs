@@ -1,4 +1,4 @@
-//! What one turn appends to the log, as a record, and the state of the log after its batches are replayed.
+//! Log batches, each a record of what one turn appends to the log, and the state of the log after its batches are replayed.
 //!
 //! Refuses to know where batches lie, and what an entry says. Invariant: an entry is left out only when the state holds what
 //! it did: of the compactions that the log knows, the last one that the state has reached counts. The newest batch that names

@@ -1,4 +1,4 @@
-//! What the state says of the region itself: how it began, and which servers it has and had.
+//! The region's own rows in the state: how it began, and which servers it has and had.
 //!
 //! Refuses to know consensus, and what follows from any of it.
 

@@ -1,4 +1,4 @@
-//! What is kept: a server's replicated state and a client's own allocations. A server's is a log of its own, with raft's
+//! Durable stores: a server's replicated state, and a client's own allocations. A server's is a log of its own, with raft's
 //! hard state, and one redb database: the rows of every object with their indexes, `apply` from commands to rows, and
 //! views that read them at one index. A client's is a log alone (`client_store`).
 //!

@@ -1,5 +1,5 @@
-//! What applying a command changed: how the leader's queues hear of work and how waiting readers are woken. Derived from
-//! the state alone, so that a new leader can rebuild from the state what the stream would have told it.
+//! Changes that applying a command made: the leader's queues take their work from them, and waiting readers are woken by them.
+//! Derived from the state alone, so that a new leader can build from the state what the changes would have given it.
 
 use model::eval::Evaluation;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};

@@ -1,5 +1,5 @@
-//! What is asked of a node about its machine and its allocations, and what it answers. Whoever has the caller (an agent's
-//! HTTP API) need not be the node: only this crosses between the two.
+//! Requests to a node about its machine and its allocations, and its answers. The agent that has the caller (on its HTTP API)
+//! need not be the node's: only these messages cross between the two.
 //!
 //! Asks, answers, pieces and words are append only. A refusal is a `request::Refusal`.
 

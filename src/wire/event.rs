@@ -1,4 +1,4 @@
-//! What an entry of the log made of objects: what those who stream events are told. Derived from the state alone, on every
+//! Events of the event stream: the objects that an entry of the log changed, as they are afterwards. Derived from the state alone, on every
 //! server; kept in memory only, so it has no version and no bytes of its own.
 
 use model::alloc::Allocation;

@@ -43,10 +43,10 @@ pub struct ForwardedResponse {
     pub body: Vec<u8>,
 }
 
-/// Why a forwarded request has no answer of whoever it was forwarded to.
+/// Why a forwarded request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForwardFailure {
-    /// Nobody who could answer was reached: nothing was done, and it may be tried again.
+    /// No server that could answer was reached: nothing was done, and it may be tried again.
     NotDone,
     Refused(Refusal),
     /// The request may have been carried out, or not.

@@ -1,4 +1,4 @@
-//! What a brain measures of itself and publishes with its status: gauges as they are now, counters and durations since the
+//! Metrics that a brain publishes with its status: gauges as they are now, counters and durations since the
 //! start and by windows of ten seconds (http-api.md 12).
 //!
 //! Refuses to know: clocks, and how any of it is written. Names are those of the field without the leading `nomad.`; their
@@ -9,7 +9,7 @@ use model::time::{Mono, Span};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Counters and samples are told by such intervals.
+/// The interval that counters and samples are summed up over.
 const WINDOW: Span = Span::seconds(10);
 
 pub type Name = Cow<'static, str>;

@@ -42,7 +42,7 @@ pub enum WriteRequest {
         job: JobKey,
         purge: bool,
         eval_priority: Option<i64>,
-        /// Nobody's `shutdown_delay` is waited for. Not with `purge`: nodes are only told that it is gone.
+        /// No task's `shutdown_delay` is waited for. Not with `purge`: of a purged job nodes learn only that it is gone.
         no_shutdown_delay: bool,
     },
     /// Sound by itself.

@@ -1,4 +1,4 @@
-//! What is measured on a node: of the tasks of an allocation, and of the machine. Part of `client_rpc::ClientReply`.
+//! Resource usage measured on a node: of the tasks of an allocation, and of the machine. Part of `client_rpc::ClientReply`.
 
 use model::time::Wall;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What nodes and servers say to each other. A node asks, a server answers; each request has an id that its answer
+//! Messages between nodes and servers. A node asks, a server answers; each request has an id that its answer
 //! repeats. Messages to one peer travel on one ordered stream, and may be lost with it.
 
 use super::command::AllocUpdate;

@@ -1,5 +1,6 @@
-//! What servers of one region say to each other beside raft: what one passes on for its users and its nodes, what its scheduler
-//! workers take off the leader, and what the leader answers. A request's number is in its frame's header, and its answer repeats it.
+//! Messages between servers of one region beside raft: requests that one forwards for its users and its nodes, evaluations that its
+//! scheduler workers take off the leader, and the leader's answers. A request's number is in its frame's header, and its answer
+//! repeats it.
 
 use super::http::{ForwardedResponse, Request};
 use super::request::Refusal;

@@ -1,4 +1,4 @@
-//! What two servers say to each other about a snapshot: the leader offers one, the follower pulls it chunk by chunk, and says what
+//! Messages between two servers about a snapshot: the leader offers one, the follower pulls it chunk by chunk, and says what
 //! became of it. Each transfer has a number of its own, so that nothing of one is taken for a part of another.
 //!
 //! Refuses to know: rows, and how the bytes of a chunk are made.

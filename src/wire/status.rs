@@ -1,4 +1,4 @@
-//! What a server's turn publishes for readers: one immutable value, replaced whole.
+//! A server's status, published for readers by each turn: one immutable value, replaced whole.
 
 use super::metrics::MetricsSnapshot;
 use model::id::Uuid;

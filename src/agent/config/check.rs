@@ -1,4 +1,4 @@
-//! What must hold of a configuration as a whole, once all sources are read. Fills in what follows from other values.
+//! Checks of a configuration as a whole, once all sources are read. Fills in what follows from other values.
 
 use super::{ClientConfig, Config};
 use jobspec::diagnostic::Diagnostic;

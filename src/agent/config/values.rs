@@ -1,4 +1,4 @@
-//! What a single value may be, and where it goes: the setters of `keys` that are more than an assignment. Each says in a sentence what
+//! Setters of single configuration values: those of `keys` that are more than an assignment. Each says in a sentence what
 //! is wrong with a value.
 
 use super::{Advertised, Config, LogLevel};

@@ -1,4 +1,4 @@
-//! What answers the agent's HTTP requests: the state's reader, the published values, the queue of actions and the blocked
+//! The service behind the agent's HTTP API: the state's reader, the published values, the queue of actions and the blocked
 //! queries behind `api`'s routes.
 //!
 //! Refuses to know: sockets and the form of messages, which are `io::http`'s.

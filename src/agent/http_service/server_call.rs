@@ -1,6 +1,6 @@
-//! What the service asks of the server's brain, and how it waits for the answer.
+//! Calls from the HTTP service to the server's brain, and waiting for their answers.
 //!
-//! Refuses to know: the brain's queue, which is whoever receives the calls.
+//! Refuses to know: the brain's queue, which is a function that takes the calls.
 
 use super::HttpService;
 use api::response::Response;
@@ -35,7 +35,7 @@ pub enum NotSent {
 /// Takes calls for the server's turn, or says why not; it never waits.
 pub type CallQueue = Box<dyn Fn(ServerCall) -> Result<(), NotSent> + Send + Sync>;
 
-/// Where the answer to a call goes. Dropped unanswered, it tells the caller that nobody knows what became of it.
+/// Where the answer to a call goes. Dropped unanswered, it gives the caller the answer that the call's outcome is unknown.
 pub struct ReplySender<T>(Sender<T>);
 
 impl<T> ReplySender<T> {

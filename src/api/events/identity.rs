@@ -1,4 +1,4 @@
-//! What an event is found by: its topic, its keys and its namespace (http-api.md 11.3).
+//! The identity of an event in the stream: its topic, its keys and its namespace (http-api.md 11.3).
 //!
 //! Refuses to know: who reads it, and how it is shown.
 

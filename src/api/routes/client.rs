@@ -1,4 +1,4 @@
-//! What is asked of a node about one of its allocations: taken apart, checked against the state, then handed to the node.
+//! Requests to a node about one of its allocations: parsed, checked against the state, then handed to the node.
 //!
 //! Refuses to know: how a node answers. Whether a task runs is the node's to say: only malformed requests are refused here.
 
@@ -188,7 +188,7 @@ fn named_node(call: &Call<'_>) -> Result<Option<String>, Response> {
     Ok(named.filter(|id| !id.is_empty()))
 }
 
-/// Nobody else's node is named.
+/// The request names this agent's node, or none.
 pub fn is_this_node(call: &Call<'_>) -> bool {
     let own = call.ctx.client.map(|client| client.node_id);
     named_node(call).is_ok_and(|id| id.is_none_or(|id| id.parse().is_ok_and(|id| own == Some(id))))
@@ -200,7 +200,7 @@ pub fn holds_alloc(call: &Call<'_>, id: &str) -> bool {
     id.parse().is_ok_and(|id| held.binary_search(&id).is_ok())
 }
 
-/// This agent's node is the one that is meant: by its id, or because nobody else is.
+/// This agent's node is meant: the request names it, or none.
 fn this_node(call: &Call<'_>) -> Result<(), Response> {
     let own = call.ctx.client.map(|client| client.node_id);
     let Some(id) = named_node(call)? else {

@@ -1,4 +1,4 @@
-//! What is found by its name and described by a line: namespaces and node pools.
+//! Namespaces and node pools, the objects that are found by name and have a line of description.
 
 use crate::error::{CommandError, CommandResult};
 use crate::http::decode;

@@ -1,4 +1,4 @@
-//! What servers assign: the set of allocations that this node is to run, and the assignments that it fetches (client.md 3).
+//! Assignments from the servers: the set of allocations that this node is to run, and the assignments that it fetches (client.md 3).
 //!
 //! Refuses to know: how the servers are asked.
 

@@ -1,4 +1,4 @@
-//! What comes over the connection to a server, and what users of this agent send over it.
+//! The connection to a server: messages that come over it, and requests of this agent's users that are sent over it.
 //!
 //! Refuses to know: what servers say, and what users want.
 
@@ -48,7 +48,7 @@ impl Client {
         self.user_requests.forward(caller, asked, to, number, now, effects);
     }
 
-    /// Users are told at once. The node's own requests are asked again when they are overdue, or of another server.
+    /// Answers the users' requests at once. The node's own are sent again when they are overdue, or to another server.
     pub(super) fn link_down(&mut self, server: u64, effects: &mut PendingEffects) {
         self.user_requests.link_down(server, effects);
         self.servers.link_down(server);

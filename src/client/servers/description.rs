@@ -1,5 +1,5 @@
-//! What a node says of itself: its first description registers it, a different one later does so again, and so does what the servers say
-//! that they have of it. Refuses to know what the description means.
+//! The node's description of itself: the first one registers the node; it registers again with a different one, and when the servers
+//! hold another one than the node's. Refuses to know what the description means.
 
 use super::{RequestKind, Servers};
 use model::node::NodeInfo;

@@ -15,7 +15,7 @@ pub struct ServerStateTracker {
     /// The newest index of the state that any answer has shown, which reports carry: if another report of this node was applied later,
     /// the servers cannot tell which of the two is newer.
     pub newest: u64,
-    /// The index of a server that shows an older state, while nobody shows a newer one.
+    /// The index of a server that shows an older state, while no server shows a newer one.
     pub behind: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a connection is served with: a request comes in, an answer goes out.
+//! The `Service` of an HTTP connection: a request comes in, an answer goes out.
 
 use crate::client_rpc::ExecSession;
 use api::response::Response;

@@ -72,7 +72,7 @@ impl Epoll {
     }
 
     /// Stops watching `fd`; call it before `fd` is closed. Closing alone does not do it as long as a child that was forked meanwhile and has
-    /// not yet executed its command holds a copy: the copy would be told ready again and again, and nobody could answer it.
+    /// not yet executed its command holds a copy: epoll would report the copy ready again and again, with no reader for it.
     pub fn unwatch(&self, fd: impl AsFd) {
         // Not watched, because watching it failed: then there is nothing to forget.
         let _ = epoll::delete(&self.fd, fd);

@@ -1,4 +1,4 @@
-//! What of a group is wrong where several of its members, or several spellings of one, come together.
+//! Checks of a group's members that exclude each other, and of several spellings of one member (`lost_after` and the older keys).
 //!
 //! Refuses to know: what nodes there are.
 

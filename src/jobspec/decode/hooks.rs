@@ -1,4 +1,4 @@
-//! What single blocks need beyond the schema table once their keys are read (jobspec.md 2.4, jobspec.md 3.9.3, jobspec.md 4.2).
+//! Hooks of single blocks, for what the schema table cannot say, once their keys are read (jobspec.md 2.4, jobspec.md 3.9.3, jobspec.md 4.2).
 
 use super::{Decoder, Read, complete};
 use model::job::TaskGroup;

@@ -1,4 +1,4 @@
-//! What a difference leads to: how many allocations of a group, and which fields and tasks make it so.
+//! Annotations of a job's difference: how many allocations of a group, and which fields and tasks make it so.
 
 use super::{DiffType, FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
 use crate::job::Task;

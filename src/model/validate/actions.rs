@@ -1,4 +1,4 @@
-//! What the actions of a task may say.
+//! Validation of a task's actions.
 
 use super::names::shown;
 use super::nest;

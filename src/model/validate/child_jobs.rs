@@ -1,4 +1,4 @@
-//! What a job that makes others may say (jobspec.md 8).
+//! Validation of periodic and parameterized jobs (jobspec.md 8).
 
 use super::names;
 use crate::cron::{Cron, Zones};

@@ -1,4 +1,4 @@
-//! What jobs that run on every node cannot ask for.
+//! Validation of system and sysbatch jobs: what they cannot ask for.
 
 use super::names;
 use crate::job::{JobType, TaskGroup, UpdatePolicy};

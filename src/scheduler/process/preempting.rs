@@ -1,4 +1,4 @@
-//! What an allocation holds where it is placed; and preemption for one that finds no room. Refuses to know which allocations are
+//! Placing an allocation with all that it holds on its node, and preemption for one that finds no room. Refuses to know which allocations are
 //! preempted: `preempt` chooses.
 
 use super::super::preempt::{Preemption, PreemptionCandidates};

@@ -1,5 +1,5 @@
-//! What users want of nodes: eligibility, drains, purges; and how drains go on (server.md 6.3, server.md 7). Refuses to know
-//! who may move when: whoever leads has decided.
+//! Requests of users about nodes (eligibility, drains, purges), and the steps of drains (server.md 6.3, server.md 7). Refuses to
+//! know which allocations may move when: the leader has decided.
 
 use super::super::fault::Fault;
 use super::super::tables::{self, Kind};

@@ -87,7 +87,7 @@ impl ApplyTxn<'_> {
         Ok(None)
     }
 
-    /// `answer`: the modify index that whoever changed the job is told.
+    /// `answer`: the modify index in the answer to the change.
     pub(super) fn evaluate_newest(
         &mut self,
         key: &JobKey,

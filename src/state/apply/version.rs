@@ -1,5 +1,5 @@
-//! What becomes of a job's older versions: coming back to one, and which of them are good (server.md 8.3).
-//! Refuses to know who found a version good, and why one is come back to.
+//! Older versions of a job: reverting to one, and which of them are stable (server.md 8.3).
+//! Refuses to know who found a version stable, and why a job is reverted.
 
 use super::super::dispatched_spec::{must_read_spec, read_spec};
 use super::super::fault::Fault;

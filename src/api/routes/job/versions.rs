@@ -1,4 +1,4 @@
-//! What users do with a job's older versions: come back to one, say which are good, and name them.
+//! Older versions of a job: reverting to one, marking one as stable, and tags that name them.
 //!
 //! Refuses to know: what changed between versions; `history` tells that.
 
