@@ -198,7 +198,7 @@ fn an_append_whose_entries_have_holes_is_refused() {
 }
 
 #[test]
-fn an_empty_replica_is_told_no_log_from_its_start() {
+fn an_append_from_index_1_to_an_empty_replica_is_refused() {
     let mut s = scene();
     s.cluster.add(4, super::cluster::Disk::default());
     let from_start = Message { to: 4, entries: vec![entry(1, 1)], index: 0, log_term: 0, ..s.append(vec![]) };
@@ -206,7 +206,7 @@ fn an_empty_replica_is_told_no_log_from_its_start() {
 }
 
 #[test]
-fn only_the_leader_hands_over_and_answers_reads() {
+fn only_the_leader_transfers_leadership_and_answers_reads() {
     let mut s = scene();
     let third = 6 - s.leader - s.follower;
     for kind in [M::MsgTimeoutNow, M::MsgReadIndexResp] {
@@ -220,7 +220,7 @@ fn only_the_leader_hands_over_and_answers_reads() {
 
 /// The engine would pass the question on in the asker's name.
 #[test]
-fn questions_go_to_the_leader_with_the_askers_context() {
+fn a_read_index_goes_to_the_leader_with_its_senders_context() {
     let mut s = scene();
     let third = 6 - s.leader - s.follower;
     let context = [third.to_be_bytes(), [0; 8], [0; 8]].concat();

@@ -128,7 +128,7 @@ fn a_lost_connection_sends_again_at_once() {
 }
 
 #[test]
-fn what_waits_for_room_is_sent_once_and_in_order() {
+fn appends_beyond_the_inflight_limit_are_sent_once_in_order() {
     let mut link = SlowLink::new(3);
     for _ in 0..8 {
         link.propose(MIB - 1_000);
