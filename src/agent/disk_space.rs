@@ -13,35 +13,35 @@ const CHECK_PERIOD: Span = Span::seconds(1);
 
 pub struct DiskSpaceMonitor {
     reserve: Arc<Reserve>,
-    told_free: bool,
+    reported_free: bool,
     next_check: Mono,
 }
 
 impl DiskSpaceMonitor {
-    /// A monitor for a new brain, which assumes that there is room until it is told otherwise.
+    /// A monitor for a new brain, which assumes a disk with space until one of its inputs says otherwise.
     pub fn new(reserve: Arc<Reserve>) -> DiskSpaceMonitor {
-        DiskSpaceMonitor { reserve, told_free: true, next_check: Mono::default() }
+        DiskSpaceMonitor { reserve, reported_free: true, next_check: Mono::default() }
     }
 
     pub fn reserve(&self) -> Arc<Reserve> {
         self.reserve.clone()
     }
 
-    /// Whether the disk has room, when that has changed. The brain is to be told before its other inputs of the turn, so that it does
-    /// not try to write for those.
+    /// Whether the disk has space, when that has changed. It is the brain's first input of the turn, so that the brain does not try to
+    /// write for the others.
     pub fn poll_change(&mut self, now: Mono) -> Option<bool> {
         if self.reserve.is_exhausted() && now >= self.next_check {
             self.next_check = now.after(CHECK_PERIOD);
             self.reserve.refill();
         }
         let free = !self.reserve.is_exhausted();
-        let news = (free != self.told_free).then_some(free);
-        self.told_free = free;
+        let news = (free != self.reported_free).then_some(free);
+        self.reported_free = free;
         news
     }
 
     /// When there may be news.
     pub fn deadline(&self) -> Option<Mono> {
-        (!self.told_free || self.reserve.is_exhausted()).then_some(self.next_check)
+        (!self.reported_free || self.reserve.is_exhausted()).then_some(self.next_check)
     }
 }

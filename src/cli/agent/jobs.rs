@@ -104,8 +104,8 @@ fn until_settled(session: &Session, job: &str, eval_id: &str) -> CommandResult<(
 
 #[derive(Default)]
 struct PrintedStatuses {
-    /// The status that was told last, by allocation.
-    told: BTreeMap<String, String>,
+    /// By allocation.
+    last: BTreeMap<String, String>,
 }
 
 impl PrintedStatuses {
@@ -113,8 +113,8 @@ impl PrintedStatuses {
     fn update(&mut self, job: &str, allocs: &[Alloc]) -> Vec<String> {
         let mut lines = vec![];
         for alloc in allocs {
-            let told = self.told.insert(alloc.id.clone(), alloc.client_status.clone());
-            if told.as_deref() != Some(&alloc.client_status) && alloc.client_status != "pending" {
+            let printed = self.last.insert(alloc.id.clone(), alloc.client_status.clone());
+            if printed.as_deref() != Some(&alloc.client_status) && alloc.client_status != "pending" {
                 let (id, why) = (layout::id(&alloc.id, false), last_event(alloc));
                 lines.push(format!("Allocation {id:?} of {job:?} is {}{why}", alloc.client_status));
             }
@@ -141,9 +141,9 @@ fn last_event(alloc: &Alloc) -> String {
     if alloc.client_status != "failed" {
         return String::new();
     }
-    let told = alloc.task_states.iter().filter(|(_, state)| state.failed);
-    let told = told.filter_map(|(name, state)| Some((name, state.events.last()?)));
-    told.map(|(name, event)| format!("; task {name:?}: {}", event.display_message)).collect()
+    let failed = alloc.task_states.iter().filter(|(_, state)| state.failed);
+    let failed = failed.filter_map(|(name, state)| Some((name, state.events.last()?)));
+    failed.map(|(name, event)| format!("; task {name:?}: {}", event.display_message)).collect()
 }
 
 #[cfg(test)]
