@@ -189,13 +189,6 @@ impl RaftNode {
         }
     }
 
-    /// The leader does not know that the member has what the log held a second ago.
-    pub fn is_behind(&self, id: u64) -> bool {
-        let end = self.recent_ends.front().copied().unwrap_or_default();
-        let follows = |p: &raft_engine::Progress| p.state == ProgressState::Replicate && p.matched >= end;
-        id != self.id() && self.raw.raft.prs().get(id).is_some_and(|progress| !follows(progress))
-    }
-
     /// How many entries the leader does not know the member to have. All of them while it is not known what the member has.
     fn lag(&self, id: u64) -> u64 {
         let raft = &self.raw.raft;

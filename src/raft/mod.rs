@@ -9,6 +9,7 @@ mod election;
 mod log;
 mod members;
 mod outgoing;
+mod progress;
 mod reads;
 mod received;
 mod record;
@@ -19,11 +20,11 @@ mod tests;
 use election::{ELECTION_TICKS, HEARTBEAT_TICKS, Timeouts};
 use log::{Log, MAX_ENTRIES_PER_READ};
 use outgoing::{MAX_BYTES_PER_MESSAGE, Windows};
+use progress::RecentEnds;
 use raft_engine::eraftpb::{Entry, EntryType, HardState};
 use raft_engine::{RawNode, StateRole, Storage};
 use reads::ReadIndexes;
 use received::Check;
-use std::collections::VecDeque;
 use std::fmt;
 
 pub use log::Saved;
@@ -49,9 +50,6 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// A member that lacks what the log held so many ticks ago is behind.
-const BEHIND_TICKS: usize = 10;
-
 /// One replica of one group.
 pub struct RaftNode {
     raw: RawNode<Log>,
@@ -66,8 +64,7 @@ pub struct RaftNode {
     written: HardState,
     /// The index of the last change of members that came into the log.
     last_change: u64,
-    /// Where a leader's log ended at its last `BEHIND_TICKS` ticks, the oldest first.
-    recent_ends: VecDeque<u64>,
+    recent_ends: RecentEnds,
     step_is_out: bool,
 }
 
@@ -179,7 +176,7 @@ impl RaftNode {
             delivered: applied,
             written,
             last_change,
-            recent_ends: VecDeque::new(),
+            recent_ends: RecentEnds::default(),
             step_is_out: false,
         };
         node.settle();
@@ -201,19 +198,6 @@ impl RaftNode {
 
     pub fn term(&self) -> u64 {
         self.raw.raft.term
-    }
-
-    /// Where its log ends, and what of it is sure.
-    pub fn position(&self) -> Position {
-        let log = &self.raw.raft.raft_log;
-        let (compacted, compacted_term) = self.raw.store().truncated();
-        Position {
-            last_index: log.last_index(),
-            last_term: log.last_term(),
-            commit: log.committed,
-            compacted,
-            compacted_term,
-        }
     }
 
     /// What was proposed and is in the log, the newest first.
@@ -243,16 +227,6 @@ impl RaftNode {
         }
         self.forget_silent_leader();
         self.settle();
-    }
-
-    fn note_end(&mut self) {
-        if !self.is_leader() {
-            return self.recent_ends.clear();
-        }
-        if self.recent_ends.len() == BEHIND_TICKS {
-            self.recent_ends.pop_front();
-        }
-        self.recent_ends.push_back(self.raw.raft.raft_log.last_index());
     }
 
     /// The engine makes a lone voter the leader within the call, and panics if its log is not on the disk.

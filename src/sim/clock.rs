@@ -41,7 +41,7 @@ impl Clock {
         self.at_boot = Some(by);
     }
 
-    /// Its machine boots. By how much it is off.
+    /// By how much the clock is off when its machine boots.
     pub fn take_step_at_boot(&mut self) -> Option<Span> {
         self.at_boot.take()
     }

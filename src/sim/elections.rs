@@ -181,7 +181,7 @@ fn a_leader_with_a_wrong_clock_hands_over() {
     settle(&mut world);
 }
 
-/// Its clock was nine hours off before; the others tell it the time before it is established.
+/// The clock was nine hours off before; the others tell the time before the new leader is established.
 #[test]
 fn a_new_leader_with_a_wrong_clock_hands_over_at_once() {
     let mut led = 0;

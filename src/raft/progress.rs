@@ -1,0 +1,46 @@
+//! How far a replica's log reaches, and whether a member of a leader's group keeps up with it.
+//!
+//! Refuses to know what follows for a member that does not.
+
+use super::{Position, RaftNode};
+use raft_engine::ProgressState;
+use std::collections::VecDeque;
+
+/// A member that lacks what the log held so many ticks ago is behind.
+const BEHIND_TICKS: usize = 10;
+
+/// Where a leader's log ended at its last ticks, the oldest first.
+#[derive(Default)]
+pub struct RecentEnds(VecDeque<u64>);
+
+impl RaftNode {
+    /// Where its log ends, and what of it is sure.
+    pub fn position(&self) -> Position {
+        let log = &self.raw.raft.raft_log;
+        let (compacted, compacted_term) = self.raw.store().truncated();
+        Position {
+            last_index: log.last_index(),
+            last_term: log.last_term(),
+            commit: log.committed,
+            compacted,
+            compacted_term,
+        }
+    }
+
+    /// The leader does not know that the member has what the log held a second ago.
+    pub fn is_behind(&self, id: u64) -> bool {
+        let end = self.recent_ends.0.front().copied().unwrap_or_default();
+        let follows = |p: &raft_engine::Progress| p.state == ProgressState::Replicate && p.matched >= end;
+        id != self.id() && self.raw.raft.prs().get(id).is_some_and(|progress| !follows(progress))
+    }
+
+    pub(super) fn note_end(&mut self) {
+        if !self.is_leader() {
+            return self.recent_ends.0.clear();
+        }
+        if self.recent_ends.0.len() == BEHIND_TICKS {
+            self.recent_ends.0.pop_front();
+        }
+        self.recent_ends.0.push_back(self.raw.raft.raft_log.last_index());
+    }
+}
