@@ -295,6 +295,10 @@ fn a_dispatch_with_meta_for_no_environment_is_refused() {
         (json!({"a=b": "c"}), "Meta key a=b contains '='"),
         (json!({"a": "b\u{0}c"}), "the value of Meta key a contains a NUL character"),
         (json!({"": "c"}), "Meta has an empty key"),
+        (
+            json!({"a": "b".repeat(130_000), "c": "d".repeat(130_000)}),
+            "Meta, with that of the job, makes 520048",
+        ),
     ] {
         let RouteOutcome::Respond(response) = asked(meta.clone()) else { panic!("{meta} is taken") };
         assert_eq!(response.status, 400, "{meta}");
