@@ -65,9 +65,11 @@ impl DeploymentWatcher {
         }
     }
 
-    /// That entry is in no log: the deployment is looked at again, when whatever refused it may have passed.
+    /// That entry is in no log: the deployment is looked at again, when whatever refused it may have passed. Its deadline is queued again
+    /// by that look.
     pub fn proposal_refused(&mut self, id: DeploymentId, now: Mono) {
         if self.in_flight.remove(&id) && self.known.contains_key(&id) {
+            self.queue.retain(|(_, d)| *d != id);
             self.queue.insert((now.after(RETRY_AFTER), id));
         }
     }
