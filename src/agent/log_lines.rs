@@ -71,17 +71,13 @@ struct Text {
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // writing into a string cannot fail; a value whose own formatting fails is left out
-        match field.name() {
-            MESSAGE => write!(Escaped(&mut self.line), "{value:?}").unwrap_or_default(),
-            _ => self.record_str(field, &format!("{value:?}")),
-        }
+        self.record_str(field, &shown(value));
     }
 
     /// Writes a value in quotes, unless it is one word or has them already.
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == MESSAGE {
-            return write!(Escaped(&mut self.line), "{value}").unwrap_or_default();
+            return write!(Escaped(&mut self.line), "{value}").expect("a string takes all");
         }
         let strange = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '=');
         let quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
@@ -91,6 +87,15 @@ impl Visit for Text {
             if plain { write!(fields, " {name}={value}") } else { write!(fields, " {name}={value:?}") };
         written.expect("a string takes all");
     }
+}
+
+/// As far as its own formatting gets: a value that fails at it ends no agent.
+fn shown(value: &dyn Debug) -> String {
+    let mut text = String::new();
+    if write!(text, "{value:?}").is_err() {
+        text.push_str("(cannot be shown)");
+    }
+    text
 }
 
 /// The field's name, without the prefix that makes a name of a keyword.
@@ -152,7 +157,7 @@ impl Visit for Json {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.member(json_name(field), Value::from(format!("{value:?}")));
+        self.member(json_name(field), Value::from(shown(value)));
     }
 }
 
@@ -225,6 +230,28 @@ mod tests {
             [begin("[DEBUG]") + ": type=t\n", object("debug", r#""type":"t""#)],
         ];
         assert_eq!(lines, expected);
+    }
+
+    /// A value as a library may have one: `format!` panics at it.
+    struct Unwritable;
+
+    impl Debug for Unwritable {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("begins ")?;
+            Err(fmt::Error)
+        }
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_formatted_ends_no_agent() {
+        let kept = Arc::new(Kept::default());
+        tracing::subscriber::with_default(kept.clone(), || {
+            tracing::info!(value = ?Unwritable, "{Unwritable:?}");
+        });
+        let [text, json] = &kept.0.lock().expect("is whole")[0];
+        let shown = "begins (cannot be shown)";
+        assert!(text.ends_with(&format!("agent: {shown}: value=\"{shown}\"\n")), "{text}");
+        assert!(json.contains(&format!("\"@message\":\"{shown}\",\"value\":\"{shown}\"")), "{json}");
     }
 
     #[test]

@@ -82,11 +82,13 @@ impl Log {
         self.own.load(Ordering::Relaxed).max(self.followed.load(Ordering::Relaxed))
     }
 
-    /// A failure to write the log file is reported on stderr; a failure to write to stderr cannot be reported at all.
+    /// A failure to write the log file is reported on stderr.
     fn write(&self, line: &str) {
+        // a failure to write to stderr cannot be reported at all
         let _ = io::stderr().write_all(line.as_bytes());
         let Some(file) = &self.file else { return };
         if let Err(e) = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes()) {
+            // nor can this one
             let _ = writeln!(io::stderr(), "The log file cannot be written: {e}");
         }
     }

@@ -486,6 +486,7 @@ fn spawn_brain<E: Into<AgentFailure>>(
 ) -> Result<JoinHandle<()>, String> {
     spawn(&format!("{brain:?}").to_lowercase(), move || {
         let result = body().map_err(E::into);
+        // there is room for both; without a receiver the agent ends already
         let _ = ended.try_send((brain, result));
     })
 }

@@ -4,6 +4,7 @@ use super::config::Config;
 use super::environment::{self, dirs, resources_of};
 use super::interpolate::strict_value;
 use super::signals;
+use model::environment::MAX_TEXT_BYTES;
 use model::job::Task;
 use model::node::NodeInfo;
 use model::value::Value;
@@ -29,8 +30,8 @@ impl StartError {
 }
 
 const RAW_EXEC: &str = "raw_exec";
-/// The most text that fits into one message to the keeper, with room to spare.
-const MAX_TEXT_BYTES: usize = MAX_MESSAGE_BYTES / 2;
+// one message to the keeper holds them, with room to spare
+const _: () = assert!(MAX_TEXT_BYTES <= MAX_MESSAGE_BYTES / 2);
 const KEYS: [&str; 2] = ["args", "command"];
 /// Keys that newer job files use and that are not built yet.
 const LATER_KEYS: [&str; 5] =

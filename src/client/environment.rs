@@ -4,6 +4,7 @@ use super::config::Config;
 use super::interpolate::{NameValues, lenient};
 use model::alloc::name_index;
 use model::claims::HeldPort;
+use model::environment::{cleaned, meta_variables};
 use model::id::AllocId;
 use model::job::Task;
 use model::node::NodeInfo;
@@ -165,14 +166,9 @@ fn meta(assignment: &Assignment, task: &Task, names: NameValues<'_>) -> BTreeMap
     let mut env = BTreeMap::new();
     for (key, value) in merged {
         let value = lenient(value, names);
-        env.insert(format!("NOMAD_META_{}", cleaned(&key.to_uppercase())), value.clone());
-        env.insert(format!("NOMAD_META_{}", cleaned(key)), value);
+        env.extend(meta_variables(key).map(|name| (name, value.clone())));
     }
     env
-}
-
-fn cleaned(key: &str) -> String {
-    key.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') { c } else { '_' }).collect()
 }
 
 fn node_names(info: &NodeInfo, region: &str) -> BTreeMap<String, String> {

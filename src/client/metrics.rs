@@ -9,7 +9,7 @@ use model::node::NodeInfo;
 use model::resources::Amount;
 use model::time::{Mono, Span};
 use std::collections::BTreeMap;
-use wire::metrics::MetricsSnapshot;
+use wire::metrics::{MetricsSnapshot, Series};
 
 /// What others may know of the client.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,10 +45,29 @@ impl AllocCounters {
     }
 }
 
-#[derive(Debug, Default)]
+wire::metric_names! {
+    /// What happens to allocations. Counted from 0: a rate cannot be told of a counter that appears with its first event.
+    enum Counter {
+        Start = "client.allocs.start",
+        Running = "client.allocs.running",
+        Complete = "client.allocs.complete",
+        Failed = "client.allocs.failed",
+        Restart = "client.allocs.restart",
+        OomKilled = "client.allocs.oom_killed",
+        Destroy = "client.allocs.destroy",
+    }
+}
+
+#[derive(Debug)]
 pub struct ClientMetrics {
-    kept: MetricsSnapshot,
+    counters: Vec<Series>,
     seen: BTreeMap<AllocId, AllocCounters>,
+}
+
+impl Default for ClientMetrics {
+    fn default() -> Self {
+        ClientMetrics { counters: vec![Series::default(); Counter::NAMES.len()], seen: BTreeMap::new() }
+    }
 }
 
 impl ClientMetrics {
@@ -57,13 +76,13 @@ impl ClientMetrics {
     pub fn update(&mut self, allocs: &BTreeMap<AllocId, AllocRunner>, now: Mono) {
         let before = self.seen.len();
         self.seen.retain(|id, _| allocs.contains_key(id));
-        (self.seen.len()..before).for_each(|_| self.kept.count("client.allocs.destroy", now));
+        self.count(Counter::Destroy, (before - self.seen.len()) as u64, now);
         for (id, alloc) in allocs {
             let is = AllocCounters::of(alloc);
             let was = self.seen.insert(*id, is).unwrap_or(AllocCounters { starts: 0, oom_kills: 0, ..is });
-            (was.restarts..is.restarts).for_each(|_| self.kept.count("client.allocs.restart", now));
-            (was.starts..is.starts).for_each(|_| self.kept.count("client.allocs.start", now));
-            (was.oom_kills..is.oom_kills).for_each(|_| self.kept.count("client.allocs.oom_killed", now));
+            self.count(Counter::Restart, is.restarts.saturating_sub(was.restarts), now);
+            self.count(Counter::Start, is.starts.saturating_sub(was.starts), now);
+            self.count(Counter::OomKilled, is.oom_kills.saturating_sub(was.oom_kills), now);
             if was.status != is.status {
                 let (status, assignment) = (is.status.as_str(), &alloc.record.assignment);
                 let (job_id, task_group) = (&assignment.job.id, &assignment.group.name);
@@ -72,13 +91,17 @@ impl ClientMetrics {
                     alloc_id = %id, job_id, task_group, status, "allocation status changed"
                 );
                 match is.status {
-                    ClientStatus::Running => self.kept.count("client.allocs.running", now),
-                    ClientStatus::Complete => self.kept.count("client.allocs.complete", now),
-                    ClientStatus::Failed => self.kept.count("client.allocs.failed", now),
+                    ClientStatus::Running => self.count(Counter::Running, 1, now),
+                    ClientStatus::Complete => self.count(Counter::Complete, 1, now),
+                    ClientStatus::Failed => self.count(Counter::Failed, 1, now),
                     ClientStatus::Pending | ClientStatus::Lost | ClientStatus::Unknown => {}
                 }
             }
         }
+    }
+
+    fn count(&mut self, counter: Counter, times: u64, now: Mono) {
+        (0..times).for_each(|_| self.counters[counter as usize].add(1, now));
     }
 
     pub fn snapshot(
@@ -86,7 +109,9 @@ impl ClientMetrics {
         allocs: &BTreeMap<AllocId, AllocRunner>,
         info: Option<&NodeInfo>,
     ) -> MetricsSnapshot {
-        let mut m = self.kept.clone();
+        let mut m = MetricsSnapshot::default();
+        let counters = Counter::NAMES.iter().zip(&self.counters);
+        m.counters.extend(counters.map(|(name, series)| ((*name).into(), *series)));
         let (mut pending, mut running, mut terminal, mut used) = (0, 0, 0, Amount::ZERO);
         for alloc in allocs.values() {
             match alloc.client_status() {

@@ -389,7 +389,8 @@ impl Servers {
         let Some(to) = self.book.current() else { return };
         let patience = if kind == RequestKind::Watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
         let in_flight = RequestInFlight { request: self.take_number(), to, deadline: now.after(patience) };
-        self.requests[kind as usize].in_flight = Some(in_flight);
+        let before = self.requests[kind as usize].in_flight.replace(in_flight);
+        assert!(before.is_none(), "one request of each kind is in flight");
         effects.push(Effect::Send { to: Peer::Server(to), bytes });
     }
 

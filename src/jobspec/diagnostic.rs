@@ -1,6 +1,6 @@
 //! A diagnostic: a position in a text, a summary, a detail, and the way to show several of them to a person.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::ops::Range;
 
 /// More problems than this are counted, not shown.
@@ -137,7 +137,7 @@ impl fmt::Display for Diagnostic {
 pub fn render(diagnostics: &[Diagnostic]) -> String {
     let mut out = String::new();
     for d in diagnostics.iter().take(MAX_SHOWN) {
-        let _ = writeln!(out, "{d}");
+        out.push_str(&format!("{d}\n"));
         if d.line == 0 || d.column > MAX_LINE {
             continue;
         }
@@ -145,11 +145,11 @@ pub fn render(diagnostics: &[Diagnostic]) -> String {
         let pad: String =
             d.source_line.chars().take(d.column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let carets = "^".repeat(d.end_column.saturating_sub(d.column).clamp(1, MAX_LINE));
-        let _ = writeln!(out, "  {gutter} | {}", d.source_line);
-        let _ = writeln!(out, "  {} | {pad}{carets}", " ".repeat(gutter.len()));
+        out.push_str(&format!("  {gutter} | {}\n", d.source_line));
+        out.push_str(&format!("  {} | {pad}{carets}\n", " ".repeat(gutter.len())));
     }
     if diagnostics.len() > MAX_SHOWN {
-        let _ = writeln!(out, "... and {} more", diagnostics.len() - MAX_SHOWN);
+        out.push_str(&format!("... and {} more\n", diagnostics.len() - MAX_SHOWN));
     }
     out
 }

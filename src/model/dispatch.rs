@@ -12,10 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
 pub const MAX_TOKEN_BYTES: usize = 1024;
-/// The longest `name=value` of an environment that Linux takes (MAX_ARG_STRLEN, without the NUL at its end).
-const MAX_VARIABLE_BYTES: usize = 128 * 1024 - 1;
-/// What tasks know meta by: `NOMAD_META_<key>`.
-const VARIABLE_PREFIX: &str = "NOMAD_META_";
 /// The most path components of a payload's file, and the most bytes of each.
 const MAX_DEPTH: usize = 16;
 const MAX_FILE_NAME_BYTES: usize = 255;
@@ -83,32 +79,6 @@ pub fn oversized(payload: &[u8]) -> Option<String> {
     let bytes = payload.len();
     (bytes > MAX_PAYLOAD_BYTES)
         .then(|| format!("Payload exceeds maximum size; {bytes} > {MAX_PAYLOAD_BYTES}"))
-}
-
-/// Why no task could be started with that meta in its environment, if none could.
-pub fn unfit_for_environment(meta: &BTreeMap<String, String>) -> Option<String> {
-    meta.iter().find_map(|(key, value)| {
-        let shown = names::shown(key);
-        if key.is_empty() {
-            return Some("Meta has an empty key, which no environment variable can be named by".to_string());
-        }
-        if key.contains(['=', '\0']) {
-            return Some(format!(
-                "Meta key {shown} contains '=' or a NUL character, which no environment variable's name can"
-            ));
-        }
-        if value.contains('\0') {
-            return Some(format!(
-                "the value of Meta key {shown} contains a NUL character, which no environment variable can: send it as the payload"
-            ));
-        }
-        let bytes = VARIABLE_PREFIX.len() + key.len() + 1 + value.len();
-        (bytes > MAX_VARIABLE_BYTES).then(|| {
-            format!(
-                "Meta key {shown} makes an environment variable of {bytes} bytes; at most {MAX_VARIABLE_BYTES} are possible: send the value as the payload"
-            )
-        })
-    })
 }
 
 /// What a job was dispatched with.

@@ -15,6 +15,7 @@ pub mod deployment;
 pub mod diff;
 pub mod dispatch;
 pub mod drain;
+pub mod environment;
 pub mod eval;
 pub mod garbage;
 pub mod id;

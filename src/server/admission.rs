@@ -7,6 +7,7 @@ use super::pending::OnApply;
 use super::{deployments, eval_deletion, periodic};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus, Transition};
 use model::dispatch::DispatchRequest;
+use model::environment;
 use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use model::id::{AllocId, JobKey, NodeId};
 use model::job::{JobSpec, JobType};
@@ -79,7 +80,7 @@ impl Leader {
             WriteRequest::StopAlloc { alloc, transition } => stop_alloc(token, alloc, transition, view, cx)?,
             WriteRequest::ScaleJob(request) => scale_job(token, *request, view, cx)?,
             WriteRequest::ForceLaunch { job } => periodic::force_launch(token, job, cx),
-            WriteRequest::DispatchJob { request } => dispatch_job(token, *request, cx),
+            WriteRequest::DispatchJob { request } => dispatch_job(token, *request, view, cx)?,
             WriteRequest::EvaluateJob { job, force_reschedule } => {
                 evaluate_job(token, job, force_reschedule, view, cx)?
             }
@@ -176,10 +177,22 @@ fn deregister_job(
     Ok(())
 }
 
-/// Dispatches a job; `apply` tells whether the request fits it.
-fn dispatch_job(token: u64, request: DispatchRequest, cx: &mut Context<'_>) {
+/// Dispatches a job; `apply` tells whether the request fits it. What the job has of meta, only the servers know.
+fn dispatch_job(
+    token: u64,
+    request: DispatchRequest,
+    view: &View,
+    cx: &mut Context<'_>,
+) -> Result<(), Fault> {
+    let mut meta = view.job(&request.job)?.map(|known| known.spec.meta.clone()).unwrap_or_default();
+    meta.extend(request.meta.clone());
+    if let Some(why) = environment::refuses_size(&meta) {
+        cx.refuse(token, RefusalKind::Invalid, why);
+        return Ok(());
+    }
     let order = DispatchJobCommand { request, eval: cx.ids.eval(), at: cx.at };
     cx.propose(Command::DispatchJob(Box::new(order)), OnApply::Reply { token });
+    Ok(())
 }
 
 /// Reverts a job; `apply` tells whether job and version exist.
@@ -322,9 +335,42 @@ fn to_be_replaced(spec: &JobSpec, allocs: &[Allocation]) -> Vec<(AllocId, Transi
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::Alone;
     use super::*;
+    use model::dispatch::{Parameterized, PayloadRule};
     use model::job::ReschedulePolicy;
-    use state::samples::{Region, alloc, alloc_id, eval_id, node_id, register, spec};
+    use model::scheduling::SchedulerSettings;
+    use state::samples::{Region, alloc, alloc_id, eval_id, key, node_id, register, spec};
+
+    #[test]
+    fn a_dispatchs_meta_is_counted_with_that_of_its_job() {
+        let meta = |key: &str, bytes: usize| [(key.to_string(), "v".repeat(bytes))].into();
+        let rules = Parameterized {
+            payload: PayloadRule::Optional,
+            meta_required: vec![],
+            meta_optional: vec!["own".into(), "who".into()],
+        };
+        let (job_type, parameterized) = (JobType::Batch, Some(rules));
+        let mut alone = Alone::new(SchedulerSettings::default());
+        alone.submit(JobSpec { job_type, parameterized, meta: meta("own", 130_000), ..spec("form", 1) });
+        let mut dispatch = |meta| {
+            let request = DispatchRequest {
+                job: key("form"),
+                payload: vec![],
+                meta,
+                prefix: String::new(),
+                token: String::new(),
+                priority: 0,
+            };
+            alone.ask(WriteRequest::DispatchJob { request: Box::new(request) }).0
+        };
+        let refusal = dispatch(meta("who", 130_000)).expect_err("each would fit alone");
+        assert_eq!(refusal.kind, RefusalKind::Invalid);
+        assert!(refusal.message.contains("send large values as the payload"), "{refusal}");
+        for fits in [meta("who", 100_000), meta("own", 130_000)] {
+            assert!(matches!(dispatch(fits), Ok(WriteReply::Dispatched { .. })));
+        }
+    }
 
     #[test]
     fn a_forced_reschedule_is_for_failed_allocations_alone() {

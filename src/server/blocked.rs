@@ -44,8 +44,10 @@ impl Blocked {
         if eval.trigger == Trigger::MaxPlanAttempts {
             self.conflicts_due.get_or_insert(now.after(RETRY_CONFLICTS));
         }
-        self.jobs.insert(eval.job.clone(), eval.id);
+        let before = self.jobs.insert(eval.job.clone(), eval.id);
+        assert!(before.is_none_or(|id| id == eval.id), "a job has one blocked evaluation");
         self.evals.insert(eval.id, eval);
+        debug_assert_eq!(self.evals.len(), self.jobs.len(), "what is blocked is known by its job");
         BlockOutcome::Waits
     }
 

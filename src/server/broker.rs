@@ -97,8 +97,14 @@ impl Broker {
     /// Takes in an evaluation that nobody is to see before `until`.
     pub fn hold(&mut self, eval: Evaluation, until: Mono) {
         if self.takes(eval.id) {
-            self.delayed.insert((until, eval.id), DelayedEval { eval, has_slot: false });
+            self.delay((until, eval.id), DelayedEval { eval, has_slot: false });
         }
+    }
+
+    fn delay(&mut self, place: (Mono, EvalId), delayed: DelayedEval) {
+        assert!(!self.delivered.contains_key(&place.1), "what waits is with no worker");
+        let before = self.delayed.insert(place, delayed);
+        assert!(before.is_none(), "an evaluation waits once");
     }
 
     /// Whether the evaluation was not inside yet; it is from now on.
@@ -126,7 +132,8 @@ impl Broker {
         match self.slots.get(&eval.job) {
             Some(holder) if *holder != eval.id => {
                 let rank = (Reverse(eval.priority), Reverse(eval.modify_index), eval.id);
-                self.pending.entry(eval.job.clone()).or_default().insert(rank, eval);
+                let before = self.pending.entry(eval.job.clone()).or_default().insert(rank, eval);
+                debug_assert!(before.is_none(), "an evaluation is pending once");
             }
             _ => {
                 self.slots.insert(eval.job.clone(), eval.id);
@@ -137,8 +144,10 @@ impl Broker {
 
     fn make_ready(&mut self, eval: Evaluation) {
         assert_eq!(self.slots.get(&eval.job), Some(&eval.id), "what is ready has its job's slot");
+        assert!(!self.delivered.contains_key(&eval.id), "what is ready is with no worker");
         let rank = (Reverse(eval.priority), eval.create_index, eval.id);
-        self.ready.entry(eval.job_type).or_default().insert(rank, (eval, self.now));
+        let before = self.ready.entry(eval.job_type).or_default().insert(rank, (eval, self.now));
+        debug_assert!(before.is_none(), "an evaluation is ready once");
     }
 
     /// The most urgent ready evaluation of these types; between types of equal urgency, one by chance.
@@ -149,6 +158,7 @@ impl Broker {
         let types: Vec<JobType> = heads().filter(|h| h.0 == best).map(|h| h.1).collect();
         let chosen = types.get(self.ties.below(types.len() as u64) as usize)?;
         let (_, (eval, ready_since)) = self.ready.get_mut(chosen)?.pop_first()?;
+        assert_eq!(self.slots.get(&eval.job), Some(&eval.id), "what is delivered has its job's slot");
         let deliveries = self.deliveries.entry(eval.id).or_default();
         *deliveries += 1;
         assert!(*deliveries <= DELIVERY_LIMIT, "what was delivered too often has failed");
@@ -195,7 +205,8 @@ impl Broker {
     }
 
     fn free_slot(&mut self, done: &Evaluation) {
-        self.deliveries.remove(&done.id);
+        let taken_in = self.deliveries.remove(&done.id);
+        debug_assert!(taken_in.is_some(), "what had a slot was taken in");
         let held_by = self.slots.remove(&done.job);
         assert_eq!(held_by, Some(done.id), "an evaluation frees the slot that it holds");
         let Some(mut others) = self.pending.remove(&done.job) else { return };
@@ -258,7 +269,7 @@ impl Broker {
                 0 | 1 => FIRST_NACK_DELAY,
                 n => Span(FURTHER_NACK_DELAY.0 * i64::from(n - 1)),
             };
-            self.delayed.insert((now.after(delay), id), DelayedEval { eval, has_slot: true });
+            self.delay((now.after(delay), id), DelayedEval { eval, has_slot: true });
         }
         Ok(())
     }
@@ -285,7 +296,15 @@ impl Broker {
             let Some((_, DelayedEval { eval, has_slot })) = self.delayed.pop_first() else { break };
             if has_slot { self.make_ready(eval) } else { self.admit(eval) }
         }
+        debug_assert!(self.placed() <= self.deliveries.len() as u64, "an evaluation is in one place");
+        assert!(self.requeued.len() <= self.delivered.len(), "what is requeued waits for a worker's answer");
         late.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// How many evaluations all places have. One whose failure is being recorded is inside, and in none of them.
+    fn placed(&self) -> u64 {
+        let BrokerStatus { ready, unacked, pending, waiting, failed, .. } = self.status();
+        ready + unacked + pending + waiting + failed
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {

@@ -65,9 +65,11 @@ impl DeploymentWatcher {
         }
     }
 
-    /// That entry is in no log: the deployment is looked at again, when whatever refused it may have passed.
+    /// That entry is in no log: the deployment is looked at again, when whatever refused it may have passed. Its deadline is queued again
+    /// by that look.
     pub fn proposal_refused(&mut self, id: DeploymentId, now: Mono) {
         if self.in_flight.remove(&id) && self.known.contains_key(&id) {
+            self.queue.retain(|(_, d)| *d != id);
             self.queue.insert((now.after(RETRY_AFTER), id));
         }
     }
@@ -85,11 +87,16 @@ impl DeploymentWatcher {
         while self.queue.first().is_some_and(|(at, _)| *at <= now)
             && let Some((_, id)) = self.queue.pop_first()
         {
+            assert!(self.known.contains_key(&id), "only an active deployment is queued");
             self.changed.insert(id);
         }
         let is_free = |id: &&DeploymentId| !self.in_flight.contains(id);
         let taken: Vec<_> = self.changed.iter().filter(is_free).take(DEPLOYMENTS_PER_TURN).copied().collect();
         self.changed.retain(|id| !taken.contains(id));
+        debug_assert!(
+            self.changed.iter().chain(&self.in_flight).all(|id| self.known.contains_key(id)),
+            "only active deployments are looked at, or have steps"
+        );
         taken
     }
 

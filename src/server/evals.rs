@@ -250,7 +250,7 @@ impl Evals {
 
     /// Nothing of the decision is to be written: the evaluation stays blocked as before.
     pub fn block_again(&mut self, eval: Evaluation, token: EvalToken, now: Mono) {
-        self.outstanding.remove(&eval.id);
+        assert!(self.outstanding.remove(&eval.id).is_some(), "a worker has decided on it");
         assert!(self.broker.ack(eval.id, token, now).is_ok(), "it was delivered");
         self.block(eval, now);
     }
@@ -347,7 +347,8 @@ impl Evals {
         failed.status = EvalStatus::Failed;
         failed.status_description = format!("evaluation reached delivery limit ({DELIVERY_LIMIT})");
         failed.next_eval = Some(id);
-        self.failing.insert(eval.id);
+        assert!(self.failing.insert(eval.id), "a failure is recorded once");
+        assert!(!self.outstanding.contains_key(&eval.id), "what has failed is with no worker");
         let command = Command::UpdateEvals { evals: vec![failed, next], at };
         cx.propose(command, OnApply::EvalFailed { eval: Box::new(eval) });
     }
@@ -372,7 +373,7 @@ impl Evals {
         failed.status_description = format!(
             "the plan cannot be written: {why}, by leaving out all_at_once, or lower the counts of the job's groups"
         );
-        self.failing.insert(id);
+        assert!(self.failing.insert(id), "a failure is recorded once");
         let command = Command::UpdateEvals { evals: vec![failed], at: cx.at };
         cx.propose(command, OnApply::EvalFailed { eval: Box::new(eval) });
     }

@@ -29,6 +29,8 @@ pub struct Metrics {
     ending: Vec<(Timed, Mono)>,
     /// Since when each entry is proposed, in order of their indexes.
     proposed: VecDeque<(u64, Mono)>,
+    /// How many entries the last turn that proposed any has proposed, and which turn that was.
+    batch: (u64, Mono),
     /// Requests of users that are not answered yet, by their tokens.
     asked: BTreeMap<u64, (Timed, Mono)>,
     published: Arc<MetricsSnapshot>,
@@ -46,6 +48,7 @@ impl Default for Metrics {
             turn: Mono::default(),
             ending: vec![],
             proposed: VecDeque::new(),
+            batch: Default::default(),
             asked: BTreeMap::new(),
             published: Arc::default(),
             due: Mono::default(),
@@ -113,6 +116,8 @@ impl Metrics {
 
     pub fn proposed(&mut self, index: u64, command: &Command) {
         self.proposed.push_back((index, self.turn));
+        let before = if self.batch.1 == self.turn { self.batch.0 } else { 0 };
+        self.batch = (before + 1, self.turn);
         if let Some(what) = Timed::command(command) {
             self.done(what);
         }
@@ -127,9 +132,15 @@ impl Metrics {
         }
     }
 
+    /// How many entries were proposed together last.
+    pub fn last_batch(&self) -> u64 {
+        self.batch.0
+    }
+
     /// Nothing that was proposed is waited for any more.
     pub fn step_down(&mut self) {
         self.proposed.clear();
+        self.batch.0 = 0;
     }
 
     /// An evaluation is handed to a worker, and was ready for that since then.

@@ -56,7 +56,8 @@ fn log_status(raft: &raft::RaftNode) -> LogStatus {
     }
 }
 
-pub fn add_gauges(m: &mut MetricsSnapshot, replica: &Replica, leader: Option<&Leader>) {
+/// `batch`: how many entries were proposed together last.
+pub fn add_gauges(m: &mut MetricsSnapshot, replica: &Replica, leader: Option<&Leader>, batch: u64) {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let count = |n: usize| number(n as u64);
     m.gauge("raft.appliedIndex", number(replica.applied()));
@@ -64,6 +65,7 @@ pub fn add_gauges(m: &mut MetricsSnapshot, replica: &Replica, leader: Option<&Le
     m.gauge("raft.lastIndex", number(replica.raft().position().last_index));
     m.gauge("raft.peers", count(replica.raft().voters().len()));
     let Some(leader) = leader else { return };
+    m.gauge("raft.leader.dispatchNumLogs", number(batch));
     let broker = leader.evals.status();
     m.gauge("nomad.broker.total_ready", number(broker.ready));
     m.gauge("nomad.broker.total_unacked", number(broker.unacked));

@@ -90,8 +90,8 @@ impl Server {
         }
         self.propose_all(now);
         self.send_snapshot_messages();
-        let (replica, leader) = (&self.replica, self.leader.as_ref());
-        self.metrics.publish(worked, now, |m| status::add_gauges(m, replica, leader));
+        let (replica, leader, batch) = (&self.replica, self.leader.as_ref(), self.metrics.last_batch());
+        self.metrics.publish(worked, now, |m| status::add_gauges(m, replica, leader, batch));
         let (mut effects, reservations) = self.outbox.take_effects();
         self.say_region(&mut effects);
         let (changes, events) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.events));

@@ -15,6 +15,7 @@ mod death;
 mod tasks;
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

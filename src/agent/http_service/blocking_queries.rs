@@ -62,6 +62,7 @@ impl BlockingQueries {
 
 impl BlockedQuery<'_> {
     pub async fn wait(&self) {
+        // nothing is sent: its sender is dropped to wake it
         let _ = self.woken.recv().await;
     }
 }

@@ -120,7 +120,8 @@ impl Subscription {
         if wanted.is_empty() {
             return None;
         }
-        let mut line = serde_json::to_vec(&EventLine { index: events.index, events: wanted }).ok()?;
+        let mut line = serde_json::to_vec(&EventLine { index: events.index, events: wanted })
+            .expect("text, numbers and maps with text as keys always become JSON");
         line.push(b'\n');
         Some(line)
     }

@@ -38,7 +38,8 @@ impl SelfShape {
 /// All settings, and over them what programs read and what no key says.
 fn config(agent: &AgentInfo) -> Map<String, Value> {
     let mut shown = agent.config.clone();
-    let Ok(Value::Object(known)) = serde_json::to_value(ConfigShape::new(agent)) else { return shown };
+    let known = serde_json::to_value(ConfigShape::new(agent)).expect("text and numbers always become JSON");
+    let Value::Object(known) = known else { unreachable!("a struct becomes an object") };
     for (name, value) in known {
         match (shown.get_mut(&name), value) {
             (Some(Value::Object(block)), Value::Object(members)) => block.extend(members),

@@ -156,7 +156,8 @@ impl ScalingEventShape {
             count: e.count,
             previous_count: e.previous_count,
             error: e.error,
-            meta: free(&e.meta).and_then(|meta| serde_json::to_value(meta).ok()),
+            meta: free(&e.meta)
+                .map(|meta| serde_json::to_value(meta).expect("maps with text as keys always become JSON")),
             message: e.message,
             eval_id: e.eval.map(|id| id.to_string()),
             time: e.at.0,

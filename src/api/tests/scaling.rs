@@ -166,11 +166,18 @@ fn policies_are_listed_shown_and_found() {
 }
 
 #[test]
-fn a_system_job_with_a_policy_is_refused_before_all_else() {
+fn a_system_job_with_a_policy_is_refused_with_all_else() {
     let world = World::running();
-    let body = r#"{"Job":{"ID":"s","Type":"system","TaskGroups":[{"Name":"g","Count":1,"Scaling":{"Max":1},
-        "Tasks":[{"Name":"t","Driver":"raw_exec"}]}]}}"#;
-    let refused = world.respond(Method::Put, "/v1/jobs", body);
+    let told = |members: &str| {
+        let body = format!(
+            r#"{{"Job":{{"ID":"s","Type":"system"{members},"TaskGroups":[{{"Name":"g","Count":1,"Scaling":{{"Max":1}},
+            "Tasks":[{{"Name":"t","Driver":"raw_exec"}}]}}]}}}}"#
+        );
+        let refused = world.respond(Method::Put, "/v1/jobs", &body);
+        (refused.status, text(&refused))
+    };
     let why = "Task groups with job type system do not support scaling blocks";
-    assert_eq!((refused.status, text(&refused).as_str()), (400, why));
+    assert_eq!(told(""), (400, why.to_string()));
+    let all = format!("2 errors occurred:\n\t* Job priority must be between [1, 100]\n\t* {why}\n\n");
+    assert_eq!(told(r#","Priority":500"#), (400, all));
 }

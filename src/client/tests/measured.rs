@@ -11,12 +11,13 @@ const COUNTED: [&str; 7] = ["start", "running", "restart", "oom_killed", "failed
 fn counted(w: &World) -> [u64; 7] {
     let measured = w.client().status().measured;
     let counter = |name| measured.counters.get(format!("client.allocs.{name}").as_str());
-    COUNTED.map(|name| counter(name).map_or(0, |series| series.total.sum))
+    COUNTED.map(|name| counter(name).expect("is there before its first event").total.sum)
 }
 
 #[test]
 fn each_counter_of_allocations_counts_its_own_event() {
     let web = Task { restart: restart(1, RestartMode::Fail), ..task("web") };
+    assert_eq!(counted(&World::new(&[])), [0; 7], "a rate is told of what begins with 0");
     let mut w = World::new(&[assignment(1, &[web])]);
     w.pass(Span::seconds(2));
     assert_eq!(counted(&w), [1, 1, 0, 0, 0, 0, 0], "{COUNTED:?}");

@@ -31,6 +31,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // what stays in the directory for temporary files harms no test
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -59,12 +59,13 @@ struct HttpConnection {
 
 /// Serves a connection until it ends, or for as long as a stop leaves it.
 pub async fn serve(host: Arc<Host>, socket: TcpStream, permit: ConnectionPermit) {
-    // Small answers shall not wait for more to send with them.
+    // Small answers shall not wait for more to send with them; where that cannot be set, they do.
     let _ = socket.set_nodelay(true);
     let stop = host.stop.clone();
     let progress = Arc::new(ConnectionProgress::new(HEAD_TIMEOUT));
     let connection = Arc::new(HttpConnection { host, permit, progress, upgrade: Mutex::default() });
     or(connection.run(socket), async {
+        // nothing is sent: it is closed to stop
         let _ = stop.recv().await;
         Timer::after(GRACE).await;
     })
@@ -145,6 +146,7 @@ impl HttpConnection {
                 .with_upgrades()
         );
         let stopped = async {
+            // nothing is sent: it is closed to stop
             let _ = self.host.stop.recv().await;
             None
         };

@@ -69,6 +69,7 @@ pub async fn serve(
     let (alive, all_ended) = async_channel::bounded::<()>(1);
     loop {
         let accepted = or(async { Some(listener.accept().await) }, async {
+            // nothing is sent: it is closed to stop
             let _ = host.stop.recv().await;
             None
         });
@@ -79,6 +80,7 @@ pub async fn serve(
         }
     }
     drop((listener, alive));
+    // which of the two it was changes nothing
     let _ = or(async { all_ended.recv().await.is_ok() }, async {
         Timer::after(GRACE + GRACE).await;
         false

@@ -162,12 +162,12 @@ impl Group {
         Ok(())
     }
 
-    /// Sends SIGKILL to all members once. True if there were any.
+    /// Sends SIGKILL to all members once. True if there were any, or may be: nobody says that a run has ended while nobody can tell.
     pub fn kill(&self) -> bool {
         if let Some((None, dir)) = self.dirs.first()
             && fs::write(dir.join("cgroup.kill"), "1").is_ok()
         {
-            return !self.members().is_empty();
+            return self.may_have_members();
         }
         let freezer = self.dir_of(Controller::Freezer).map(|dir| dir.join("freezer.state"));
         let freeze = |state: &str| {
@@ -176,28 +176,38 @@ impl Group {
                 let _ = fs::write(file, state);
             }
         };
-        if self.members().is_empty() {
+        if !self.may_have_members() {
             return false;
         }
         freeze("FROZEN");
         let members = self.members();
-        for pid in &members {
+        for pid in members.iter().flatten() {
             super::process::signal(*pid, libc::SIGKILL);
         }
         freeze("THAWED");
-        !members.is_empty()
+        members.map_or(true, |members| !members.is_empty())
     }
 
-    /// Zombies count: they leave when they are waited for.
-    pub fn members(&self) -> Vec<u32> {
+    fn may_have_members(&self) -> bool {
+        self.members().map_or(true, |members| !members.is_empty())
+    }
+
+    /// Zombies count: they leave when they are waited for. A group that is not there has none; one that cannot be read may have.
+    pub fn members(&self) -> io::Result<Vec<u32>> {
         let mut all: Vec<u32> = Vec::new();
         for (_, dir) in &self.dirs {
-            let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+            let text = match fs::read_to_string(dir.join("cgroup.procs")) {
+                // ENODEV: removed since it was opened
+                Err(e) if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ENODEV) => {
+                    continue;
+                }
+                text => text?,
+            };
             all.extend(text.lines().filter_map(|l| l.parse::<u32>().ok()));
         }
         all.sort();
         all.dedup();
-        all
+        Ok(all)
     }
 
     /// How many members the kernel has killed for memory.
@@ -411,6 +421,25 @@ mod tests {
             assert_eq!(told.len(), words.len(), "{version:?}");
             assert!(told.iter().zip(words).all(|(t, w)| t.contains(w)), "{told:?}");
         }
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_read_may_have_members() {
+        let dir = std::env::temp_dir().join(format!("drover-cgroup-read-{}", std::process::id()));
+        // neither v2's cgroup.kill nor a freezer
+        let group = Group { dirs: vec![(Some(Controller::Memory), dir.clone())], controllers: vec![] };
+        assert!(group.members().expect("it is not there").is_empty());
+        assert!(!group.kill(), "nothing is left of what is not there");
+        fs::create_dir_all(&dir).expect("a directory");
+        fs::write(dir.join("cgroup.procs"), "").expect("a file");
+        assert!(group.members().expect("it can be read").is_empty());
+        assert!(!group.kill(), "it is empty");
+        fs::remove_file(dir.join("cgroup.procs")).expect("removed");
+        fs::create_dir(dir.join("cgroup.procs")).expect("what no text can be read of");
+        assert!(group.members().is_err());
+        let of_v2 = Group { dirs: vec![(None, dir.clone())], controllers: vec![] };
+        assert!(group.kill() && of_v2.kill(), "nobody can tell that they are empty");
+        fs::remove_dir_all(&dir).expect("removed");
     }
 
     /// What stands in a group's files after it was made with these limits; `files` are there before, empty.

@@ -59,8 +59,9 @@ pub fn group_of(cgroups: &Cgroups, run: RunId, label: &str) -> Group {
 /// The processes of a run, as they can be found without its keeper.
 pub fn processes_of(cgroups: &Cgroups, run: RunId, label: &str, main: u32) -> Vec<u32> {
     match group_of(cgroups, run, label).members() {
-        none if none.is_empty() => process::descendants(main).into_iter().map(|p| p.pid).collect(),
-        members => members,
+        Ok(members) if !members.is_empty() => members,
+        // no group, or none that can be read
+        _ => process::descendants(main).into_iter().map(|p| p.pid).collect(),
     }
 }
 

@@ -166,6 +166,7 @@ impl OutputStream {
                     LogFileStep::Write { index, from, to } => self.write_log(dir, index, to - from),
                     LogFileStep::Delete { index } => {
                         let name = format!("{}.{index}", self.prefix);
+                        // mostly removed by hand already; else a file stays that is removed with its allocation
                         let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
                     }
                 }

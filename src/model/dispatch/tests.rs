@@ -45,27 +45,6 @@ fn a_dispatchs_payload_and_meta_follow_the_rules() {
     }
 }
 
-#[test]
-fn meta_that_no_environment_can_hold_is_refused() {
-    let (fits, long) = ("v".repeat(MAX_VARIABLE_BYTES - 13), "v".repeat(MAX_VARIABLE_BYTES - 12));
-    for (key, value, refused) in [
-        ("who", "a=b \u{1} \n", None),
-        ("a.b-c", "", None),
-        ("k", &fits[..], None),
-        ("k", &long[..], Some("Meta key k makes an environment variable of 131072 bytes")),
-        ("", "me", Some("Meta has an empty key")),
-        ("a=b", "me", Some("Meta key a=b contains '=' or a NUL")),
-        ("a\0b", "me", Some("contains '=' or a NUL")),
-        ("who", "m\0e", Some("the value of Meta key who contains a NUL")),
-    ] {
-        let found = unfit_for_environment(&map(&[(key, value)]));
-        match (&found, refused) {
-            (Some(why), Some(part)) => assert!(why.contains(part), "{key:?}: {why}"),
-            _ => assert_eq!(found.as_deref(), refused, "{key:?}"),
-        }
-    }
-}
-
 /// As many keys as a request holds: each is looked up, and not compared with all others.
 #[test]
 fn very_many_keys_are_looked_at_once_each() {

@@ -147,7 +147,6 @@ fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
     }
 }
 
-/// Checks the id of a job.
 fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
     let mut errors = Vec::new();
     names::group(&g.name, &mut errors);

@@ -165,3 +165,24 @@ fn a_step_that_raft_refuses_is_tried_again_later() {
     assert_eq!((watcher.has_work(), watcher.next_deadline()), (false, Some(again)));
     assert_eq!((watcher.take(now), watcher.take(again)), (vec![], vec![id]));
 }
+
+#[test]
+fn a_refused_step_takes_the_place_of_its_deadline() {
+    let (one, ..) = case(&[]);
+    let two = Deployment { id: DeploymentId::from_random(2), ..one.clone() };
+    let now = Mono(1);
+    let mut watcher = DeploymentWatcher::default();
+    for deployment in [&one, &two] {
+        watcher.apply_change(deployment.id, true);
+        watcher.set_deadlines(deployment, now, AT);
+    }
+    watcher.in_flight.insert(one.id);
+    watcher.proposal_refused(one.id, now);
+    // another one has news before the first is looked at again
+    watcher.set_deadlines(&two, now, AT);
+    let again = now.after(RETRY_AFTER);
+    assert_eq!(watcher.next_deadline(), Some(again));
+    watcher.take(again);
+    watcher.set_deadlines(&one, again, AT);
+    assert_eq!(watcher.overdue(one.id, now.after(Span::minutes(10))).len(), 1, "its deadline is kept");
+}

@@ -57,6 +57,17 @@ fn a_duration_is_measured_to_the_end_of_its_turn() {
 }
 
 #[test]
+fn a_batch_is_what_a_turn_has_proposed() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    for (asked, batch) in [(3, 3), (1, 1), (0, 1)] {
+        turn_of(&mut alone, Span::millis(7), (0..asked).map(registration).collect());
+        // published after a second; no worker answers meanwhile
+        alone.turns(20);
+        assert_eq!(alone.server.metrics.published().gauges["raft.leader.dispatchNumLogs"], batch, "{asked}");
+    }
+}
+
+#[test]
 fn a_refusal_is_an_error_and_a_lost_turn_measures_nothing() {
     let mut alone = Alone::new(SchedulerSettings::default());
     let errors = |m: &MetricsSnapshot| m.counters["nomad.rpc.request_error"].total.sum;

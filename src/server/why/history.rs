@@ -16,13 +16,16 @@ use wire::why::HistoryEntry;
 const MOST_LINKS: usize = 18;
 /// How many of the first events stay; then come the newest.
 const BEGINNING: usize = 2;
-/// How much of an id is shown.
-const SHORT_ID: usize = 8;
 /// How many events of one task are shown: its newest.
 const MOST_OF_A_TASK: usize = 6;
 
 fn link(at: Wall, kind: &'static str, id: String, text: String) -> HistoryEntry {
     HistoryEntry { at, kind, id, text }
+}
+
+/// The node's name, and the id that commands take: a name may be that of several.
+fn node_of(alloc: &Allocation) -> String {
+    format!("{} ({})", alloc.node_name, alloc.node_id.0.short())
 }
 
 /// Sorted, oldest first; of too many the beginning and the newest.
@@ -66,7 +69,7 @@ pub fn of_eval(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Faul
         }
     }
     for alloc in view.allocs_of_eval(eval.id)?.into_iter().take(MOST_LINKS) {
-        let text = format!("{} was placed on {}", alloc.name, alloc.node_name);
+        let text = format!("{} was placed on {}", alloc.name, node_of(&alloc));
         links.push(link(alloc.create_time, "allocation", alloc.id.to_string(), text));
     }
     Ok(in_order(links))
@@ -78,8 +81,7 @@ pub fn of_alloc(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fa
     let best = alloc.metrics.scores.iter().find(|s| s.node_id == alloc.node_id);
     let score = best.map_or_else(String::new, |s| format!(", score {:.3}", s.normalized));
     let looked = alloc.metrics.nodes_evaluated;
-    let node: String = alloc.node_id.to_string().chars().take(SHORT_ID).collect();
-    let text = format!("was placed on {} ({node}){score}, of {looked} nodes looked at", alloc.node_name);
+    let text = format!("was placed on {}{score}, of {looked} nodes looked at", node_of(alloc));
     links.push(link(alloc.create_time, "plan", String::new(), text));
     links.extend(deployed(view, alloc)?);
     for (task, state) in &alloc.task_states {
@@ -142,7 +144,7 @@ fn before(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
                 "" => old.client_description.as_str(),
                 said => said,
             };
-            format!("replaces this one on {} ({}: {why}){waited}", old.node_name, old.client.as_str())
+            format!("replaces this one on {}, {}: {why}{waited}", node_of(&old), old.client.as_str())
         }
     };
     Ok(vec![link(alloc.create_time, "allocation", id.to_string(), text)])
@@ -201,7 +203,7 @@ fn after(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
     if let Some(next) = alloc.next {
         let (at, text) = match view.alloc(next)? {
             Some(new) => {
-                (new.create_time, format!("takes its place on {} ({})", new.node_name, new.client.as_str()))
+                (new.create_time, format!("takes its place on {}, {}", node_of(&new), new.client.as_str()))
             }
             None => (alloc.modify_time, "took its place, and is forgotten by now".into()),
         };

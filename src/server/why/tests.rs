@@ -111,15 +111,18 @@ fn the_chain_behind_an_allocation_that_moved_is_told_in_order() {
             ("evaluation", "node-update, complete"),
             ("allocation", "servers found it lost"),
             ("plan", "was told to stop: alloc is lost since its node is down"),
-            ("allocation", "takes its place on node (pending)"),
+            ("allocation", "takes its place on node (00000000), pending"),
         ]
     );
     assert!(old.history.is_sorted_by_key(|l| l.at));
     let new = why(&r, Subject::Alloc(alloc_id(2)));
     let story = told(&new);
-    let replaced = "replaces this one on node (lost: alloc is lost since its node is down)";
+    let replaced = "replaces this one on node (00000000), lost: alloc is lost since its node is down";
     assert!(story.contains(&("allocation", replaced)), "{story:?}");
     assert!(story.contains(&("node", "node-1: Node heartbeat missed")), "{story:?}");
+    let of_eval = why(&r, Subject::Eval(eval_id(2)));
+    let placed = told(&of_eval).contains(&("allocation", "web.g[0] was placed on node (00000000)"));
+    assert!(placed, "{:?}", of_eval.history);
     let job = why(&r, Subject::Job(key("web")));
     assert_eq!((job.groups[0].live, job.groups[0].nodes, job.groups[0].feasible), (1, 2, 1));
     assert_eq!(job.groups[0].reasons[0].text, "down, draining or not eligible");

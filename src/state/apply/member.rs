@@ -23,13 +23,14 @@ impl ApplyTxn<'_> {
         }
         self.put(&key, founding)?;
         for (id, info) in &founding.servers {
-            // nothing refuses it
-            let _ = self.put_member(*id, info.clone(), Suffrage::Voter)?;
+            let put = self.put_member(*id, info.clone(), Suffrage::Voter)?;
+            assert!(put.is_ok(), "a region that begins refuses no server");
         }
         let common = founding.servers.iter().map(|(_, info)| info.feature_level).min();
         self.put_feature_level(common.unwrap_or(FIRST_FEATURE_LEVEL))?;
         if founding.scheduler != SchedulerSettings::default() {
-            let _ = self.configure_scheduler(founding.scheduler, Some(0))?;
+            let configured = self.configure_scheduler(founding.scheduler, Some(0))?;
+            assert!(configured.is_ok(), "settings that came in between are kept, which is no refusal");
         }
         Ok(self.noop())
     }

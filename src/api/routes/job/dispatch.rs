@@ -8,7 +8,8 @@ use crate::shape::dispatch::{JobDispatchShape, PeriodicForceShape};
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::dispatch::{DispatchRequest, MAX_TOKEN_BYTES, oversized, unfit_for_environment};
+use model::dispatch::{DispatchRequest, MAX_TOKEN_BYTES, oversized};
+use model::environment;
 use model::id::JobKey;
 use model::job::{Job, JobStatus};
 use serde_json::{Map, Value};
@@ -69,7 +70,7 @@ fn meta(body: &Map<String, Value>) -> Result<BTreeMap<String, String>, Response>
     for (key, value) in given.as_object().ok_or_else(bad)? {
         meta.insert(key.clone(), value.as_str().ok_or_else(bad)?.to_string());
     }
-    match unfit_for_environment(&meta) {
+    match environment::refuses_meta(&meta) {
         Some(why) => Err(Response::text(400, why)),
         None => Ok(meta),
     }

@@ -24,11 +24,11 @@ use crate::shape::job_answers::{
 use crate::shape::stub;
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
-use jobspec::{self, RefusedJob, Register, Vars};
+use jobspec::{self, Flaws, RefusedJob, Register, Vars};
 use model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
 use model::id::JobKey;
 use model::job::{Job, JobSpec};
-use model::validate::{Limits, Validation, scaling, validate};
+use model::validate::{Limits, Validation, multi_error, scaling, validate};
 use serde_json::Value;
 use state::job_headers::JobHeader;
 use state::view::{Table, View};
@@ -121,11 +121,12 @@ pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<RouteOutcome, Respo
     if id.is_some_and(|id| id != wanted.spec.id) {
         return Err(Response::text(400, "Job ID does not match name"));
     }
-    if scaling::of_system_job(&wanted.spec) {
-        return Err(Response::text(400, scaling::OF_SYSTEM_JOB));
-    }
     let submission = wanted.submission.take();
-    let mut validation = accepted(call, &mut wanted)?;
+    let validation = prepare(call, &mut wanted)?;
+    if scaling::of_system_job(&wanted.spec) {
+        return Err(scaled_system_job(wanted.flaws, validation));
+    }
+    let mut validation = checked(&mut wanted, validation)?;
     validation.warnings.append(&mut wanted.warnings);
     let submission = submission::kept(call, submission, &mut validation.warnings);
     let action = WriteRequest::RegisterJob {
@@ -142,6 +143,18 @@ pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<RouteOutcome, Respo
 /// Makes the job complete, and refuses it when anything is wrong with it.
 pub fn accepted(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Response> {
     let validation = prepare(call, wanted)?;
+    checked(wanted, validation)
+}
+
+/// A status and, where nothing else is wrong, a text of its own, as in Nomad, which looks for this before it validates.
+fn scaled_system_job(flaws: Flaws, validation: Validation) -> Response {
+    match &flaws.with(validation.errors)[..] {
+        [only] => Response::text(400, only.as_str()),
+        all => Response::text(400, multi_error(all)),
+    }
+}
+
+fn checked(wanted: &mut Register, validation: Validation) -> Result<Validation, Response> {
     match std::mem::take(&mut wanted.flaws).refusal(validation.errors.clone()) {
         Some(why) => Err(refused(why)),
         None if validation.is_ok() => Ok(validation),

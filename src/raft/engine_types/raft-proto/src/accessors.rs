@@ -133,10 +133,11 @@ macro_rules! messages {
         }
 
         impl protobuf::Message for $name {
-            /// In bytes. The engine only bounds its batches with it; a struct of plain fields always has a size.
+            /// In bytes. The engine bounds its batches with it.
             fn compute_size(&self) -> u32 {
                 let size = postcard::ser_flavors::Size::default();
-                let bytes = postcard::serialize_with_flavor(self, size).unwrap_or(0);
+                let bytes = postcard::serialize_with_flavor(self, size)
+                    .expect("a struct of plain fields always has a size");
                 u32::try_from(bytes).unwrap_or(u32::MAX)
             }
 
