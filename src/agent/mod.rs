@@ -341,6 +341,7 @@ impl Agent {
     /// A `-dev` agent takes its keeper with it.
     async fn end_keeper(&self) {
         let shutdown = KeeperCommand::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
+        // fails without a connection to the keeper: what follows waits only while a keeper answers
         let _ = self.keeper.try_send(shutdown);
         let gone = async {
             while keeper_connection::answers(self.dir.root()) {

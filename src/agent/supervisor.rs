@@ -73,7 +73,7 @@ pub async fn watchdog(server: ServerInboxSender, client: Sender<ClientMessage>) 
         let answered = async {
             // a brain that has ended closes its channel, which counts as an answer: its end is reported elsewhere
             let _ = server_answers.recv().await;
-            let _ = client_answers.recv().await;
+            let _ = client_answers.recv().await; // the same
             true
         };
         if asked && or(answered, late(pause)).await {

@@ -187,6 +187,9 @@ fn a_result_that_is_ignored_is_found() {
         let found = checks::ignored_results(&Source::new("src/api/a.rs", text));
         assert_eq!(found.len(), usize::from(wrong), "{text}: {found:?}");
     }
+    let text = "fn f() {\n    // it may be gone\n    let _ = g();\n    let _ = h(); // no\n\n    let _ = i();\n    let _kept = j();\n}";
+    let found = |path| checks::unexplained(&Source::new(path, text)).len();
+    assert_eq!((found("src/api/a.rs"), found("src/api/tests.rs"), found("src/sim/a.rs")), (1, 0, 0));
 }
 
 #[test]

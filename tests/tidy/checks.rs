@@ -198,7 +198,7 @@ pub fn long_names(source: &Source) -> Vec<String> {
     .collect()
 }
 
-/// A result is not ignored by making a default of it: `let _ =` says that it is ignored, and a comment why.
+/// A result is not ignored by making a default of it: `let _ =` says that it is ignored, and a comment why (`unexplained`).
 pub fn ignored_results(source: &Source) -> Vec<String> {
     let lines: Vec<&str> = source.code.lines().map(str::trim).collect();
     let begins = |at: usize| {
@@ -216,6 +216,21 @@ pub fn ignored_results(source: &Source) -> Vec<String> {
     found
         .map(|at| format!("{}:{}: a result is ignored by `unwrap_or_default`", source.path, at + 1))
         .collect()
+}
+
+/// What ships and ignores a value says why, on the line itself or on the one above it.
+pub fn unexplained(source: &Source) -> Vec<String> {
+    if source.path.starts_with(FOREIGN)
+        || !source.path.starts_with("src/")
+        || source.path.starts_with("src/sim/")
+    {
+        return Vec::new();
+    }
+    let comments: Vec<&str> = source.comments.lines().collect();
+    let says_why = |line: usize| !comments[line].trim().is_empty();
+    let ignored = source.code_lines_with("let _ =").into_iter().filter(|line| *line < source.tests_begin());
+    let found = ignored.filter(|line| !says_why(line - 1) && (*line < 2 || !says_why(line - 2)));
+    found.map(|line| format!("{}:{line}: `let _ =` without a comment that says why", source.path)).collect()
 }
 
 /// A brain is one plain struct that one thread drives: it locks nothing and waits for nothing. What is shared among threads is the

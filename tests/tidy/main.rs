@@ -134,6 +134,7 @@ fn every_long_file_on_the_list_exists() {
 fn no_mark_of_unfinished_or_fragile_work() {
     assert_tidy(checks::banned_words);
     assert_tidy(checks::ignored_results);
+    assert_tidy(checks::unexplained);
 }
 
 #[test]

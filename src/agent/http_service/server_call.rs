@@ -41,6 +41,7 @@ pub struct ReplySender<T>(Sender<T>);
 impl<T> ReplySender<T> {
     /// The caller may have left: then this does nothing.
     pub fn send(self, result: T) {
+        // fails only when the caller has left
         let _ = self.0.try_send(result);
     }
 }

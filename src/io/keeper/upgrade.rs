@@ -67,6 +67,7 @@ fn set_inherited(fds: &[RawFd], inherited: bool) {
     for fd in fds {
         // SAFETY: only flags are changed; a number that is no longer open makes that fail, and nothing more.
         let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
+        // a descriptor that is closed by now has no flags to set
         let _ = fcntl_setfd(fd, flags);
     }
 }
