@@ -14,6 +14,8 @@ use wire::server_rpc::ServerRequest;
 const TELL_EVERY: Span = Span::seconds(30);
 /// Older readings of a clock do not count.
 const FORGET_AFTER: Span = Span::minutes(2);
+/// A leader whose clock is off tries again so long after a transfer that may have failed.
+const JUDGE_AGAIN: Span = Span::seconds(5);
 /// Clocks that differ by less show the same: a message may take seconds.
 const TOLERANCE: Span = Span::minutes(1);
 
@@ -23,6 +25,8 @@ pub struct PeerClocks {
     offsets: BTreeMap<u64, (Span, Mono)>,
     /// The leader that was told this server's time last, in which term, and when it is told again.
     told: Option<(u64, u64, Mono)>,
+    /// When this leader, whose clock is off, looks again whether it still leads.
+    judge_at: Option<Mono>,
 }
 
 /// How this server's clock compares with those of the voters.
@@ -56,8 +60,16 @@ impl Server {
         }
     }
 
+    /// A leader whose clock is off looks again: the one that it asked to lead may not have been able to.
+    pub(super) fn judge_clock_again(&mut self, now: Mono) {
+        if self.peer_clocks.judge_at.is_some_and(|at| at <= now) {
+            self.judge_clock(now);
+        }
+    }
+
     /// A leader holds its clock against those that it was told of. One that is not established yet cannot hand leadership on.
     pub(super) fn judge_clock(&mut self, now: Mono) {
+        self.peer_clocks.judge_at = None;
         let raft = self.replica.raft();
         let (own, voters) = (raft.id(), raft.voters());
         if self.leader.is_none() || !self.clock.is_set() {
@@ -69,6 +81,7 @@ impl Server {
             ClockVerdict::Outlier { agreeing, offset } => {
                 tracing::warn!(target: "nomad", %offset, to = agreeing,
                     "this server's clock differs from that of most servers: leadership is transferred; set the clock");
+                self.peer_clocks.judge_at = Some(now.after(JUDGE_AGAIN));
                 if let Err(refused) = self.replica.transfer_leader(agreeing) {
                     tracing::debug!(target: "nomad", %refused, "leadership is not transferred");
                 }
@@ -123,7 +136,7 @@ impl PeerClocks {
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        self.told.map(|(_, _, again)| again)
+        self.told.map(|(_, _, again)| again).into_iter().chain(self.judge_at).min()
     }
 }
 

@@ -59,6 +59,7 @@ impl Server {
         self.replica.tick(now.mono);
         self.join(now.mono)?;
         self.hand_over_on_full_disk(now.mono);
+        self.judge_clock_again(now.mono);
         self.with_leader(now.mono, Leader::advance)?;
         self.change_members(now.mono);
         self.step_down_if_deposed(now.mono);

@@ -195,7 +195,7 @@ fn a_new_leader_with_a_wrong_clock_hands_over_at_once() {
         world.stop_server(leader, Span::seconds(4));
         let (next, _) = await_leader(&mut world);
         led += usize::from(next == wrong);
-        run_for(&mut world, Span::seconds(10));
+        run_for(&mut world, Span::seconds(15));
         assert_ne!(leaders(&world), [wrong], "seed {seed}");
         settle(&mut world);
         no_stamp_is_off(&world);
@@ -320,5 +320,6 @@ fn no_stamp_is_off(world: &World) {
     let ahead: Vec<Wall> = stamps().filter(|stamp| *stamp > latest).collect();
     assert!(ahead.is_empty(), "{ahead:?}");
     let newest = stamps().max().expect("users wrote something");
-    assert!(newest + Span::minutes(10) > latest, "{newest:?} is the newest");
+    // settling takes a quarter of an hour, in which nobody writes
+    assert!(newest + Span::minutes(30) > latest, "{newest:?} is the newest");
 }
