@@ -17,8 +17,10 @@ pub struct WallClock {
     stamp: Wall,
     /// When that stamp was applied; for one from before this process, when the process began.
     stamped: Option<Mono>,
-    /// When the clock last jumped, unless it was confirmed to be right since.
+    /// When the clock last jumped, or came into doubt as its server began to lead, unless it was confirmed to be right since.
     leapt: Option<Mono>,
+    /// When the clock last jumped: what was compared with it before says nothing of it now.
+    moved: Option<Mono>,
     /// Other servers will say whether it is right.
     has_other_voters: bool,
 }
@@ -26,7 +28,15 @@ pub struct WallClock {
 impl Default for WallClock {
     fn default() -> Self {
         let (wall, mono) = (Wall::NEVER, Mono::default());
-        WallClock { wall, mono, stamp: wall, stamped: None, leapt: None, has_other_voters: false }
+        WallClock {
+            wall,
+            mono,
+            stamp: wall,
+            stamped: None,
+            leapt: None,
+            moved: None,
+            has_other_voters: false,
+        }
     }
 }
 
@@ -38,7 +48,7 @@ impl WallClock {
         let by = if self.is_set() { wall - self.at(now.mono) } else { Span::ZERO };
         if by > MAX_DRIFT || by < Span(-MAX_DRIFT.0) {
             tracing::warn!(target: "nomad", %by, "the clock was set: it is in doubt for a while");
-            self.leapt = Some(now.mono);
+            (self.leapt, self.moved) = (Some(now.mono), Some(now.mono));
         }
         (self.wall, self.mono) = (wall, now.mono);
     }
@@ -105,6 +115,10 @@ impl WallClock {
     /// When the last stamp was applied, if stamps go on from it.
     fn held_since(&self) -> Option<Mono> {
         self.stamped.filter(|_| self.is_held())
+    }
+
+    pub fn moved(&self) -> Option<Mono> {
+        self.moved
     }
 
     /// Since when the time is in doubt.
@@ -191,7 +205,7 @@ mod tests {
         assert_eq!(clock.leapt(), None, "23 hours");
         clock.observe_stamp(Some(T0), Some(mono(0)));
         clock.begin_to_lead(mono(5));
-        assert_eq!(clock.leapt(), Some(mono(5)));
+        assert_eq!((clock.leapt(), clock.moved()), (Some(mono(5)), None), "what others told still counts");
     }
 
     #[test]

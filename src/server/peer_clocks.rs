@@ -75,7 +75,7 @@ impl Server {
         if self.leader.is_none() || !self.clock.is_set() {
             return;
         }
-        match self.peer_clocks.compare(own, &voters, self.clock.leapt(), now) {
+        match self.peer_clocks.compare(own, &voters, self.clock.moved(), now) {
             ClockVerdict::Unknown => {}
             ClockVerdict::Agrees => self.clock.confirm(),
             ClockVerdict::Outlier { agreeing, offset } => {
@@ -114,9 +114,9 @@ impl PeerClocks {
         self.offsets.insert(server, (ahead, now));
     }
 
-    /// `leapt`: when this server's clock leapt; offsets that were found before that do not count.
-    fn compare(&self, own: u64, voters: &[u64], leapt: Option<Mono>, now: Mono) -> ClockVerdict {
-        let is_fresh = |at: Mono| now.since(at) < FORGET_AFTER && leapt.is_none_or(|leapt| at >= leapt);
+    /// `moved`: when this server's clock jumped; offsets that were found before that do not count.
+    fn compare(&self, own: u64, voters: &[u64], moved: Option<Mono>, now: Mono) -> ClockVerdict {
+        let is_fresh = |at: Mono| now.since(at) < FORGET_AFTER && moved.is_none_or(|moved| at >= moved);
         let fresh = |id: &u64| self.offsets.get(id).filter(|(_, at)| is_fresh(*at));
         let mut known: Vec<(Span, u64)> =
             voters.iter().filter_map(|id| fresh(id).map(|(ahead, _)| (*ahead, *id))).collect();
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(clocks.compare(1, &[1, 2, 3], None, NOW), ClockVerdict::Agrees);
         assert_eq!(clocks.compare(1, &[1, 2, 3], None, NOW.after(FORGET_AFTER)), ClockVerdict::Unknown);
         assert_eq!(clocks.compare(1, &[1, 2, 3], Some(NOW), NOW), ClockVerdict::Agrees);
-        let leapt = NOW.after(Span::seconds(1));
-        assert_eq!(clocks.compare(1, &[1, 2, 3], Some(leapt), leapt), ClockVerdict::Unknown);
+        let moved = NOW.after(Span::seconds(1));
+        assert_eq!(clocks.compare(1, &[1, 2, 3], Some(moved), moved), ClockVerdict::Unknown);
     }
 }
