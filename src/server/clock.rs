@@ -152,6 +152,8 @@ mod tests {
         clock.confirm();
         shows(&mut clock, 3602, T0 + Span::hours(87_600));
         assert_eq!(clock.leapt(), Some(mono(3602)), "forwards");
+        clock.confirm();
+        assert_eq!(clock.moved(), Some(mono(3602)), "what others told before stays without meaning");
     }
 
     #[test]
