@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 use super::disk::Counts;
+use super::elections::await_leader;
 use super::place::ServerAt;
 use super::world::World;
 use model::garbage::GarbageRules;
@@ -70,13 +71,17 @@ impl Cost {
 }
 
 /// A region without faults that has come to rest.
-fn settled() -> World {
-    let mut world = World::new(11, 1, NODES, false);
+fn settled(servers: usize) -> World {
+    let mut world = World::new(11, servers, NODES, false);
     world.faults.heal();
-    // as much memory as in life: with less, pages are written earlier and more often
-    world.regions[SERVER].options = Options::default();
-    // and what has ended is kept as long
-    world.regions[SERVER].garbage = GarbageRules::default();
+    for at in world.regions.servers() {
+        // as much memory as in life: with less, pages are written earlier and more often
+        let options = Options::default();
+        world.regions[at].options =
+            Options { new_server_id: world.regions[at].options.new_server_id, ..options };
+        // and what has ended is kept as long
+        world.regions[at].garbage = GarbageRules::default();
+    }
     world.regions[0].nodes.iter_mut().for_each(|n| n.segment_bytes = client_store::SEGMENT_BYTES);
     world.start_all().expect("fresh disks open");
     go_on(&mut world, Span::minutes(2));
@@ -116,7 +121,7 @@ fn running(world: &World) -> usize {
 
 #[test]
 fn an_idle_day_writes_next_to_nothing_and_a_job_little() {
-    let mut world = settled();
+    let mut world = settled(1);
     let (registered, rest) = cost_of_jobs(&mut world, "registered", 0);
     println!("{JOBS} jobs registered, nothing placed: {registered:?}, then {rest:?}");
     // Alone, its evaluation finds no commit to go along with and has a sync of its own (scheduler.md 6.10). Half of the bytes are the
@@ -147,4 +152,31 @@ fn an_idle_day_writes_next_to_nothing_and_a_job_little() {
     println!("an idle day costs {idle:?}");
     assert_eq!((idle.clients, idle.keepers), (Written::default(), Written::default()), "nodes wrote");
     assert!(idle.server.syncs <= 24, "{idle:?}");
+}
+
+#[test]
+fn each_of_three_servers_writes_as_little() {
+    let mut world = settled(3);
+    let servers = world.regions.servers();
+    let so_far = |world: &World| -> Vec<Written> {
+        servers.iter().map(|at| Written::of([world.regions[*at].disk.counts()].into_iter())).collect()
+    };
+    for (name, count) in [("registered", 0), ("running", 1)] {
+        let before = so_far(&world);
+        for n in 0..JOBS {
+            let (leader, _) = await_leader(&mut world);
+            world.register_with_meta(leader, &format!("{name}-{n}"), count, 0);
+            go_on(&mut world, Span::seconds(5));
+        }
+        let written: Vec<Written> =
+            so_far(&world).iter().zip(before).map(|(now, before)| now.since(before)).collect();
+        println!("{JOBS} jobs {name}, each server: {written:?}");
+        // those that run: also what makes earlier ones healthy
+        let (syncs, kib) = if count == 0 { (2, 20) } else { (4, 40) };
+        for one in written {
+            assert!(one.syncs <= syncs * JOBS + GROWTH_SYNCS, "{one:?}");
+            assert!(one.bytes > 0 && one.bytes <= JOBS * (kib << 10), "{one:?}");
+        }
+    }
+    assert_eq!(running(&world) as u64, JOBS, "all of them run");
 }
