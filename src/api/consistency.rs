@@ -11,7 +11,7 @@ use wire::request::{Refusal, RefusalKind};
 
 /// How long a request waits for a leader (http-api.md 0.6.5, server.md 5).
 const LEADER_WAIT: Span = Span::seconds(5);
-/// A waiting request looks for a leader again after a quarter of what it has waited: soon, because one that just started leads within
+/// A waiting request looks for a leader again after as long as it has waited: soon, because one that just started leads within
 /// milliseconds, and never more often than many held requests are worth.
 const MIN_LEADER_POLL: Span = Span::millis(5);
 const MAX_LEADER_POLL: Span = Span::millis(100);
@@ -88,7 +88,7 @@ fn wait_for_leader(ctx: &RequestContext<'_>, state: WaitState) -> Result<Wait, R
         return Err(refusal(ctx).into());
     }
     let waited = Span(LEADER_WAIT.0 - until.since(ctx.now).0);
-    let wake_at = ctx.now.after(Span(waited.0 / 4).clamp(MIN_LEADER_POLL, MAX_LEADER_POLL)).min(until);
+    let wake_at = ctx.now.after(waited.clamp(MIN_LEADER_POLL, MAX_LEADER_POLL)).min(until);
     let state = WaitState { leader_until: Some(until), ..state };
     Ok(Wait { keys: vec![], seen: 0, wake_at, state })
 }
