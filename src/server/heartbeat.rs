@@ -102,7 +102,7 @@ impl Heartbeats {
         expired
     }
 
-    /// This server was not away before: it does without declaring anybody silent.
+    /// Notes that this server listens, although it declares no node silent now: a stall is counted from here.
     pub fn look(&mut self, now: Mono) {
         self.looked = now;
     }

@@ -175,7 +175,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Nodes are heard, and nothing can be written of those that are silent.
+    /// Notes that nodes are heard while nothing can be written about those that are silent.
     pub fn look(&mut self, now: Mono) {
         self.heartbeats.look(now);
     }
