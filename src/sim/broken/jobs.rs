@@ -6,12 +6,14 @@ use super::super::tracked::TrackedState;
 use super::super::users::HOME_REGION;
 use super::super::world::World;
 use super::{SERVER, calm, is_found, register, run_for, view};
+use model::alloc::{Allocation, ClientStatus};
 use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::id::JobKey;
 use model::job::{Job, JobSpec, JobType};
 use model::periodic::Periodic;
 use model::time::Span;
 use state::samples::{AT, Region as Sample, alloc, eval, eval_id, key, node_id, place, spec};
+use std::sync::Arc;
 use wire::command::{Command, NodeUpdateRequest};
 
 fn nobody() -> World {
@@ -186,6 +188,27 @@ fn what_waits_at_a_leader_and_could_be_placed_is_found() {
     region.ready_node(1);
     region.run(&state::samples::register(large, blocked));
     is_found(world.check_blocked(&region.view()), "waits, and could be placed");
+}
+
+/// It failed, and its place is to be filled. While the job was stopped it was not, and one look may show that and a new version.
+#[test]
+fn an_allocation_forgotten_before_its_place_is_filled_is_found() {
+    let mut world = nobody();
+    let (region, job) = with_allocs(spec("web", 1), 1);
+    let mut before = TrackedState::read(&region.view()).expect("reads");
+    let failed = |alloc: &Arc<Allocation>| {
+        let mut alloc = Allocation::clone(alloc);
+        alloc.client = ClientStatus::Failed;
+        Arc::new(alloc)
+    };
+    before.allocs.values_mut().for_each(|alloc| *alloc = failed(alloc));
+    world.regions[0].tracked = before.clone();
+    world.regions[0].tracked.allocs.clear();
+    is_found(world.check_forgotten(0, &before), "was forgotten: it would be placed again");
+    let mut stopped = job;
+    stopped.spec.stop = true;
+    before.jobs.insert(stopped.spec.key(), Arc::new(stopped));
+    assert_eq!(world.check_forgotten(0, &before), Ok(()));
 }
 
 #[test]
