@@ -190,7 +190,7 @@ fn what_waits_at_a_leader_and_could_be_placed_is_found() {
     is_found(world.check_blocked(&region.view()), "waits, and could be placed");
 }
 
-/// It failed, and its place is to be filled. While the job was stopped it was not, and one look may show that and a new version.
+/// The allocation failed, and its place is to be filled. While the job was stopped it was not, and one look may show that and a new version.
 #[test]
 fn an_allocation_forgotten_before_its_place_is_filled_is_found() {
     let mut world = nobody();
