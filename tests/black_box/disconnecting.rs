@@ -1,15 +1,9 @@
-//! A machine that is not heard of for a while, and comes back: what `disconnect` says of its work.
+//! A node that is not heard of for a while, and comes back: what `disconnect` says of its work.
 
+use crate::held_thread::HeldThread;
 use crate::node::{Node, is_alive, path, shell_job, text};
 use crate::wait;
-use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::time::Duration;
-
-/// Longer than the servers wait for a heartbeat here, where nothing else keeps the machine busy.
-const SILENCE: Duration = Duration::from_secs(3);
-/// How often a silence that nobody noticed is repeated.
-const MOST_SILENCES: usize = 5;
 
 /// An agent whose node is given up, or disconnected, after two seconds.
 fn impatient() -> Node {
@@ -26,18 +20,12 @@ fn impatient() -> Node {
     node
 }
 
-/// The whole machine stands still, until its node was missed once more.
+/// The node says nothing, until it was missed once more.
 fn be_silent(node: &Node) {
     let before = missed_heartbeats(node);
-    for _ in 0..MOST_SILENCES {
-        node.signal(Signal::STOP);
-        wait::pass(SILENCE);
-        node.signal(Signal::CONT);
-        if wait::within(SILENCE, || (missed_heartbeats(node) > before).then_some(())).is_some() {
-            return;
-        }
-    }
-    panic!("the servers did not miss the node in {MOST_SILENCES} silences of {SILENCE:?}");
+    let held = HeldThread::hold(node.agent_pid(), "client");
+    wait::until("the servers miss the node", || (missed_heartbeats(node) > before).then_some(()));
+    drop(held);
 }
 
 fn missed_heartbeats(node: &Node) -> usize {

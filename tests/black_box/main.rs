@@ -19,6 +19,7 @@ mod drains;
 mod exec;
 mod failing_disk;
 mod full_disk;
+mod held_thread;
 mod hostile;
 mod http_api;
 mod job_file;

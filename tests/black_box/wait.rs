@@ -29,11 +29,6 @@ pub fn until_eq<T: PartialEq + Debug>(what: &str, expected: &T, mut look: impl F
     assert!(met.is_some(), "waited {PATIENCE:?} in vain: {what}: {last:?} instead of {expected:?}");
 }
 
-/// Lets time pass: where the time itself is what happens to the machine, never to wait for something.
-pub fn pass(time: Duration) {
-    thread::sleep(time);
-}
-
 /// `None` when `look` gave nothing in this time.
 pub fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
