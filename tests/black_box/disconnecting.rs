@@ -1,6 +1,5 @@
 //! A node that is not heard of for a while, and comes back: what `disconnect` says of its work.
 
-use crate::held_thread::HeldThread;
 use crate::node::{Node, is_alive, path, shell_job, text};
 use crate::wait;
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ fn impatient() -> Node {
 /// The node says nothing, until it was missed once more.
 fn be_silent(node: &Node) {
     let before = missed_heartbeats(node);
-    let held = HeldThread::hold(node.agent_pid(), "client");
+    let held = node.hold_thread("client");
     wait::until("the servers miss the node", || (missed_heartbeats(node) > before).then_some(()));
     drop(held);
 }

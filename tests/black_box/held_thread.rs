@@ -4,6 +4,7 @@
 use crate::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 pub struct HeldThread {
@@ -11,17 +12,16 @@ pub struct HeldThread {
 }
 
 impl HeldThread {
-    /// Returns once the thread of this name is held, or is about to be at its next system call.
+    /// Returns once the thread of this name is held, or is about to be at its next system call. strace writes what it sees to `trace`.
     #[track_caller]
-    pub fn hold(process: i32, name: &str) -> HeldThread {
+    pub fn hold(process: i32, name: &str, trace: &Path) -> HeldThread {
         let thread = thread_named(process, name);
         let mut command = Command::new("strace");
-        command.args(["-p", &thread.to_string(), "-o", "/dev/null"]).stderr(Stdio::null());
+        command.args(["-p", &thread.to_string(), "-o"]).arg(trace).stderr(Stdio::null());
         let strace = command.spawn().expect("strace starts");
-        let status = format!("/proc/{process}/task/{thread}/status");
-        let tracer = format!("TracerPid:\t{}\n", strace.id());
-        wait::until("strace has attached", || {
-            fs::read_to_string(&status).expect("the thread lives").contains(&tracer).then_some(())
+        // what it has attached to it stops at system calls only once it has begun to write them down
+        wait::until("strace sees a system call", || {
+            fs::metadata(trace).is_ok_and(|file| file.len() > 0).then_some(())
         });
         // a tracer that is stopped lets nobody go on
         let pid = Pid::from_raw(strace.id() as i32).expect("a process has a number");

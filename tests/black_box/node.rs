@@ -1,6 +1,7 @@
 //! A machine with drover on it: a directory, a port, an agent that a test starts, kills and starts again, and the
 //! commands of its user. Whatever was started ends with it.
 
+use crate::held_thread::HeldThread;
 use crate::wait;
 use crate::web::{self, Answer};
 use rustix::process::{Pid, Signal, kill_process};
@@ -121,6 +122,15 @@ impl Node {
         }
         self.run_agent(command);
         self.await_ready();
+    }
+
+    /// One thread of the agent stands still, until what is returned is dropped.
+    pub fn hold_thread(&self, name: &str) -> HeldThread {
+        let trace = self.dir.join("held");
+        if trace.exists() {
+            fs::remove_file(&trace).expect("an earlier trace is removed");
+        }
+        HeldThread::hold(self.agent_pid(), name, &trace)
     }
 
     pub fn start_dev(&mut self, more: &[&str]) {
