@@ -127,6 +127,10 @@ impl Blocked {
         self.conflicts_due
     }
 
+    pub fn contains(&self, eval: EvalId) -> bool {
+        self.evals.contains_key(&eval) || self.duplicates.iter().any(|e| e.id == eval)
+    }
+
     /// How many of them wait for nodes of any class, because their job's constraints name a single node.
     pub fn escaped(&self) -> usize {
         self.evals.values().filter(|e| e.escaped_class).count()

@@ -94,6 +94,11 @@ impl Broker {
         }
     }
 
+    /// Whether the evaluation is inside, or was superseded by one that is.
+    pub fn contains(&self, eval: EvalId) -> bool {
+        self.deliveries.contains_key(&eval) || self.superseded.iter().any(|e| e.id == eval)
+    }
+
     /// Takes in an evaluation that nobody is to see before `until`.
     pub fn hold(&mut self, eval: Evaluation, until: Mono) {
         if self.takes(eval.id) {

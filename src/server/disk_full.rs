@@ -26,7 +26,7 @@ impl Server {
     /// The disk is full, or has room again.
     pub(super) fn space_changed(&mut self, free: bool, now: Mono) -> Result<(), Fault> {
         self.space_free = free;
-        self.with_leader(now, |leader, cx| leader.evals.follow_disk_space(&leader.plans, cx))
+        self.with_leader(now, |leader, cx| leader.evals.follow_disk_space(cx))
     }
 
     /// Asks one voter after the other to lead; one that has no room either does not take over.

@@ -22,6 +22,7 @@ use model::time::{Mono, Span};
 use pause::is_paused;
 use scheduler::Attempt;
 use state::fault::Fault;
+use state::scans::RangeScan;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::command::Command;
@@ -47,6 +48,8 @@ pub struct Evals {
     paused: bool,
     /// The pause is over, but for plans of before it that are still on their way into the log.
     is_ending: bool,
+    /// The pause has ended, and so much of the state is read.
+    restoring: Option<RangeScan>,
     disk_has_space: bool,
     unserved: UnservedTypes,
 }
@@ -75,6 +78,7 @@ impl Evals {
             failing: BTreeSet::new(),
             paused: is_paused(view, cx)?,
             is_ending: false,
+            restoring: None,
             disk_has_space: cx.space_free,
             unserved: UnservedTypes::default(),
         })
@@ -145,6 +149,9 @@ impl Evals {
     /// workers help.
     pub fn dispatch(&mut self, remote: &mut RemoteWorkers, plans: &Plans, cx: &mut Context<'_>) {
         assert!(!(self.paused && self.broker.has_ready()), "in a pause the queues are empty");
+        if self.restoring.is_some() {
+            return;
+        }
         debug_assert_eq!(
             self.outstanding.len() as u64,
             self.broker.status().unacked,
@@ -326,7 +333,7 @@ impl Evals {
         while let Some(eval) = self.broker.take_failed() {
             self.fail(eval, cx);
         }
-        if cx.outbox.is_held_up() {
+        if cx.outbox.is_held_up() || self.restoring.is_some() {
             return;
         }
         let superseded = self.broker.take_superseded(CANCEL_BATCH);
@@ -395,7 +402,10 @@ impl Evals {
 
     /// Whether there is something to do in the next turn already.
     pub fn has_work(&self) -> bool {
-        self.broker.has_failed_or_superseded() || self.blocked.has_duplicates() || self.blocked.has_released()
+        self.restoring.is_some()
+            || self.broker.has_failed_or_superseded()
+            || self.blocked.has_duplicates()
+            || self.blocked.has_released()
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
@@ -418,6 +428,7 @@ impl Evals {
     #[cfg(any(test, feature = "testing"))]
     pub fn queued_at_rest(&self) -> Option<BTreeSet<EvalId>> {
         let busy = self.paused
+            || self.restoring.is_some()
             || self.broker.has_failed_or_superseded()
             || self.blocked.has_duplicates()
             || !self.outstanding.is_empty();

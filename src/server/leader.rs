@@ -210,7 +210,7 @@ impl Leader {
                 Change::Alloc(alloc) => self.follow_alloc(alloc, index, cx)?,
                 Change::Node(node) => self.follow_node(node, index, cx)?,
                 Change::Deployment(change) => self.deployments.apply_change(change.id, change.active),
-                Change::Scheduler => self.evals.follow_pause(&cx.view()?, &self.plans, cx)?,
+                Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
                 Change::EvalDeleted(eval) => self.evals.forget(eval),
                 Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
                 Change::Member { .. } => {

@@ -31,7 +31,7 @@ impl Server {
             Established::NotYet(establishing) => self.establishing = Some(establishing),
         }
         // the disk may have become full, or free, meanwhile
-        self.with_leader(now, |leader, cx| leader.evals.follow_disk_space(&leader.plans, cx))
+        self.with_leader(now, |leader, cx| leader.evals.follow_disk_space(cx))
     }
 
     pub(super) fn step_down_if_deposed(&mut self, now: Mono) {

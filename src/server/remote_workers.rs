@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The most evaluations that go to one server at a time.
 const MAX_DELIVERED: u32 = 16;
 /// A server that let an evaluation's deadline pass is given none for so long.
-const REST_AFTER_TIMEOUT: Span = Span::minutes(5);
+const REST_AFTER_TIMEOUT: Span = Span::minutes(1);
 
 #[derive(Default)]
 pub struct RemoteWorkers {
