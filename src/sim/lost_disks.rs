@@ -37,6 +37,10 @@ impl World {
     }
 
     pub fn lose_disk(&mut self, machine: Machine) -> Result<(), String> {
+        if matches!(machine, Machine::Server(_)) && !self.all_vote() {
+            self.after(ASKS_EVERY, Event::DiskLost(machine));
+            return Ok(());
+        }
         self.note(|_| format!("{machine}  loses its disk for good"));
         match machine {
             Machine::Server(at) => {

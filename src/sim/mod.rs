@@ -33,6 +33,7 @@ mod feature_levels;
 mod full_disks;
 mod garbage;
 mod golden;
+mod grown_regions;
 mod heard;
 mod http;
 mod http_calls;

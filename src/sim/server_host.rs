@@ -41,7 +41,11 @@ const SEGMENT_BYTES: u64 = 48 << 10;
 pub struct ServerHost {
     at: ServerAt,
     /// How many servers begin the region.
-    pub expect: u32,
+    expect: u32,
+    /// Its configuration names other servers: it does not begin a region alone.
+    knows_others: bool,
+    /// So long after the world's beginning it starts for the first time.
+    pub installed_after: Span,
     /// Which disk it has had.
     disks: u64,
     pub disk: SimDisk,
@@ -91,6 +95,8 @@ impl ServerHost {
         ServerHost {
             at,
             expect,
+            knows_others: expect > 1,
+            installed_after: Span::ZERO,
             disks: 0,
             disk: SimDisk::new(seed ^ 0x5e1),
             options: Options {
@@ -175,9 +181,16 @@ impl ServerHost {
         Ok(())
     }
 
+    /// It is the first server of its region, and its configuration names no other.
+    pub fn begin_alone(&mut self) {
+        (self.expect, self.knows_others) = (1, false);
+    }
+
     /// An empty disk takes the place of this one, and with it another server this one's.
     pub fn replace_disk(&mut self) {
         self.disks += 1;
+        // who installs a server in another's place knows by now that there are others
+        self.knows_others = true;
         self.disk = SimDisk::new(self.seed ^ 0x5e1 ^ self.disks);
         self.options.new_server_id = worlds::id_of_disk(self.seed, self.disks);
         (self.applied, self.failed_opens) = (0, 0);
@@ -201,7 +214,7 @@ impl ServerHost {
             if self.varies { worlds::workers(self.seed, self.lives) } else { (2, 0) };
         Config {
             bootstrap_expect: self.expect,
-            knows_others: self.expect > 1,
+            knows_others: self.knows_others,
             info: self.info(),
             heartbeats: HeartbeatRules::default(),
             workers,

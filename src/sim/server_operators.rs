@@ -6,11 +6,9 @@
 
 use super::faults::Kind;
 use super::lost_disks::{ASKS_EVERY, LEAST_SERVERS};
-use super::membership::suffrage;
 use super::place::ServerAt;
 use super::users::HOME_REGION;
 use super::world::{Event, World};
-use model::member::Suffrage;
 use model::random::Stream;
 use model::time::Span;
 use wire::http::Method;
@@ -64,8 +62,7 @@ impl World {
         if !self.faults.on() {
             return Ok(());
         }
-        let votes = |at: &ServerAt| suffrage(self, self.regions[*at].id()) == Some(Suffrage::Voter);
-        if !self.regions.servers_of(HOME_REGION).iter().all(votes) {
+        if !self.all_vote() {
             self.after(ASKS_EVERY, Event::RetireServer(at));
             return Ok(());
         }

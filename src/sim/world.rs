@@ -251,9 +251,7 @@ impl World {
 
     /// Everything that a fresh world runs, started.
     pub fn start_all(&mut self) -> Result<(), String> {
-        for at in self.regions.servers() {
-            self.start_server(at)?;
-        }
+        self.start_servers()?;
         for n in self.regions.nodes() {
             let joins_after = self.regions[n].traits.joins_after;
             if joins_after > Span::ZERO {

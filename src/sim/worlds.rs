@@ -171,6 +171,7 @@ impl World {
             self.workload.draw_all_shapes();
         }
         self.share_machines(seed);
+        self.plan_growth(seed);
         self.plan_lost_disks(seed);
         self.plan_server_operations(seed);
         self.after(Span::minutes(1), Event::ChangeANode);

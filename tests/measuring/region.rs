@@ -1,6 +1,6 @@
 //! What a region bears, on one server: its real brain on two cores with raft, a store on a real file, the plan applier and
 //! the scheduler's threads; nodes and users are simulated. `tests/measure region` builds and starts it; alone:
-//! `cargo run --locked --release --example region -- place|rejected|unblocked|leader|turns|remote|gc [allocations]`.
+//! `cargo run --locked --release --example region -- place|rejected|unblocked|leader|snapshot|turns|remote|gc [allocations]`.
 //!
 //! Refuses to know HTTP, agents and tasks. Files go below `DROVER_MEASURE_DIR`, or the directory for temporary files.
 
@@ -11,6 +11,7 @@ mod kernel;
 mod region_host;
 mod region_world;
 mod remote;
+mod snapshot;
 
 use model::time::Span;
 use region_host::Host;
@@ -43,12 +44,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         "rejected" => rejected(&dir.0, 2)? & rejected(&dir.0, 8)?,
         "unblocked" => unblocked(&dir.0)?,
         "leader" => becoming_leader(&dir.0)?,
+        "snapshot" => snapshot_received(&dir.0)?,
         "turns" => long_turns(&dir.0)?,
         "remote" => remote::planned_elsewhere(&dir.0)?,
         "gc" => collected(&dir.0, number.unwrap_or(100_000))?,
         _ => {
             return Err(
-                "what is to be measured? place, report, rejected, unblocked, leader, turns, remote or gc"
+                "what is to be measured? place, report, rejected, unblocked, leader, snapshot, turns, remote or gc"
                     .into(),
             );
         }
@@ -211,6 +213,23 @@ fn becoming_leader(dir: &Path) -> Outcome {
         host.stop();
     }
     Ok(longest_ms <= HALF_ELECTION_TIMEOUT_MS)
+}
+
+/// The state of 20,000 jobs, 100,000 allocations and 5,000 nodes goes to an empty server.
+fn snapshot_received(dir: &Path) -> Outcome {
+    const JOBS: u64 = 20_000;
+    let mut world = world(dir, "sender", 2, false)?;
+    world.register(0..NODES);
+    world.submit((0..JOBS).map(|n| service("runs", n, 5, 10, 10)));
+    world.until("all is placed", |w| w.placed() >= 5 * JOBS && w.at_rest());
+    let state_bytes = fs::metadata(dir.join("sender").join("state.0"))?.len();
+    let mut well = true;
+    for n in 0..3 {
+        well &=
+            snapshot::receive(&dir.join(format!("receiver-{n}")), world.host.reader.view()?, state_bytes)?;
+    }
+    world.host.stop();
+    Ok(well)
 }
 
 /// Plans of a job of so many allocations, all to be placed at once, and then purged at once: the longest turn of each.

@@ -12,7 +12,7 @@ use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
 use server::reservations::Reservations;
 use server::{Config, Server, Turn, worker};
-use state::store::{Options, Reader, Store, StoreFiles};
+use state::store::{Options, Reader, Recovered, Store, StoreFiles};
 use state::wal::WalFile;
 use std::error::Error;
 use std::path::Path;
@@ -64,19 +64,29 @@ pub struct Host {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// A store on real files.
+fn open(dir: &Path) -> Result<(Store, Recovered), Box<dyn Error>> {
+    let state = Disk::open_slots(dir, false)?;
+    let pending_create = state[0].pending_create();
+    let log =
+        [Box::new(state[0].sibling("log.0")?) as WalFile, Box::new(state[0].sibling("log.1")?) as WalFile];
+    let free_bytes = Box::new(|| Ok(u64::MAX));
+    let memory = rustix::system::sysinfo();
+    let options = Options::on_machine(memory.totalram * u64::from(memory.mem_unit), SERVER);
+    let opened = Store::open(StoreFiles { state, log, free_bytes }, options)?;
+    pending_create.complete()?;
+    Ok(opened)
+}
+
+/// The same, of a directory that is empty.
+pub fn open_store(dir: &Path) -> Result<Store, Box<dyn Error>> {
+    std::fs::create_dir(dir)?;
+    open(dir).map(|(store, _)| store)
+}
+
 impl Host {
     pub fn start(dir: &Path, workers: usize) -> Result<Host, Box<dyn Error>> {
-        let state = Disk::open_slots(dir, false)?;
-        let pending_create = state[0].pending_create();
-        let log = [
-            Box::new(state[0].sibling("log.0")?) as WalFile,
-            Box::new(state[0].sibling("log.1")?) as WalFile,
-        ];
-        let free_bytes = Box::new(|| Ok(u64::MAX));
-        let memory = rustix::system::sysinfo();
-        let options = Options::on_machine(memory.totalram * u64::from(memory.mem_unit), SERVER);
-        let (store, recovered) = Store::open(StoreFiles { state, log, free_bytes }, options)?;
-        pending_create.complete()?;
+        let (store, recovered) = open(dir)?;
         let config = Config {
             bootstrap_expect: 1,
             knows_others: false,

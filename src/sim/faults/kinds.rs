@@ -96,6 +96,7 @@ kinds! {
     ServerRefusedRottenState = "server refused rotten state",
     ServerStateRestored = "server state restored",
     ServerUpgraded = "server upgraded",
+    RegionGrown = "region grown from one server",
     ServerDiskLost = "server disk lost",
     LostServerRemoved = "lost server removed",
     LiveServerRemoved = "live server removed",
