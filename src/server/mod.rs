@@ -100,7 +100,7 @@ const NO_LEADER: &str = "No cluster leader";
 const UNKNOWN: &str = "the leader changed before the write was committed: read the state before trying again";
 const REPLACED: &str = "the leader changed before the write was committed, and it was not done: try again";
 
-/// So many rows take some milliseconds; an election timeout is a whole second.
+/// Reading this many rows takes some milliseconds; an election timeout is a whole second.
 pub const ROWS_PER_TURN: usize = 500;
 
 #[derive(Clone, Debug)]

@@ -27,7 +27,8 @@ impl World {
         self.faults.fired(Kind::RegionGrown);
         for at in servers {
             if at.server == 0 {
-                self.regions[at].begin_alone();
+                let first = &mut self.regions[at];
+                (first.expect, first.knows_others) = (1, false);
             } else {
                 self.regions[at].installed_after = draws.span_between(INSTALLED_AFTER.0, INSTALLED_AFTER.1);
                 self.install_newest_build(at);

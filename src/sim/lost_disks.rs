@@ -3,12 +3,15 @@
 //!
 //! Refuses to know how servers join, and what becomes of allocations.
 
+use super::disk::SimDisk;
 use super::faults::Kind;
 use super::membership::{is_removed, suffrage};
 use super::place::{Daemon, Machine, NodeAt, ServerAt};
+use super::server_host::ServerHost;
 use super::server_operators::is_retired_from;
 use super::users::HOME_REGION;
 use super::world::{Event, World};
+use super::worlds;
 use model::member::Suffrage;
 use model::random::Stream;
 use model::time::Span;
@@ -99,6 +102,18 @@ impl World {
             }
         }
         Ok(())
+    }
+}
+
+impl ServerHost {
+    /// An empty disk takes the place of this one, and with it another server this one's.
+    pub fn replace_disk(&mut self) {
+        self.disks += 1;
+        // who installs a server in another's place knows by now that there are others
+        self.knows_others = true;
+        self.disk = SimDisk::new(self.seed ^ 0x5e1 ^ self.disks);
+        self.options.new_server_id = worlds::id_of_disk(self.seed, self.disks);
+        (self.applied, self.failed_opens) = (0, 0);
     }
 }
 

@@ -41,13 +41,13 @@ const SEGMENT_BYTES: u64 = 48 << 10;
 pub struct ServerHost {
     at: ServerAt,
     /// How many servers begin the region.
-    expect: u32,
-    /// Its configuration names other servers: it does not begin a region alone.
-    knows_others: bool,
-    /// So long after the world's beginning it starts for the first time.
+    pub expect: u32,
+    /// The configuration names other servers: a region is not begun alone.
+    pub knows_others: bool,
+    /// How long after the world's beginning the first life starts.
     pub installed_after: Span,
-    /// Which disk it has had.
-    disks: u64,
+    /// How many disks came after the first one.
+    pub disks: u64,
     pub disk: SimDisk,
     pub options: Options,
     /// The server's build knows too little: what it said, and that it is not started again.
@@ -60,7 +60,7 @@ pub struct ServerHost {
     pub enabled_schedulers: Vec<JobType>,
     /// What it reads of the state in one turn when it becomes leader.
     pub rows_per_turn: usize,
-    failed_opens: u32,
+    pub failed_opens: u32,
     pub brain: Option<Server>,
     inbox: Inbox<Input>,
     /// What those are told whose requests found no room.
@@ -179,21 +179,6 @@ impl ServerHost {
             }
         }
         Ok(())
-    }
-
-    /// It is the first server of its region, and its configuration names no other.
-    pub fn begin_alone(&mut self) {
-        (self.expect, self.knows_others) = (1, false);
-    }
-
-    /// An empty disk takes the place of this one, and with it another server this one's.
-    pub fn replace_disk(&mut self) {
-        self.disks += 1;
-        // who installs a server in another's place knows by now that there are others
-        self.knows_others = true;
-        self.disk = SimDisk::new(self.seed ^ 0x5e1 ^ self.disks);
-        self.options.new_server_id = worlds::id_of_disk(self.seed, self.disks);
-        (self.applied, self.failed_opens) = (0, 0);
     }
 
     fn info(&self) -> ServerInfo {

@@ -183,6 +183,8 @@ fn a_result_that_is_ignored_is_found() {
         ("fn f() {\n    return g().unwrap_or_default();\n}", false),
         ("fn f() {\n    a += g().unwrap_or_default();\n}", false),
         ("fn f() -> u8 {\n    g().unwrap_or_default()\n}", false),
+        ("fn f() {\n    match a {\n        A => b.try_send(1).unwrap_or_default(),\n    }\n}", true),
+        ("fn f() {\n    match a {\n        A => b.get(1).unwrap_or_default(),\n    }\n}", false),
     ] {
         let found = checks::ignored_results(&Source::new("src/api/a.rs", text));
         assert_eq!(found.len(), usize::from(wrong), "{text}: {found:?}");
@@ -298,6 +300,16 @@ fn sizes_are_limited_and_ceilings_only_fall() {
         (500, listed, 1),
     ] {
         assert_eq!(checks::file_size_against(&file(lines), list).len(), wanted, "{lines} lines");
+    }
+}
+
+#[test]
+fn many_long_files_or_functions_are_found() {
+    let lines: Vec<usize> = (1..=100).collect();
+    assert_eq!(checks::over_percentiles("files", lines.clone(), (51, 91)), Vec::<String>::new());
+    for most in [(50, 91), (51, 90)] {
+        let found = checks::over_percentiles("files", lines.clone(), most);
+        assert_eq!(found.len(), 1, "{most:?}: {found:?}");
     }
 }
 

@@ -120,6 +120,7 @@ fn every_file_opens_with_a_head_doc() {
 fn files_and_functions_stay_small() {
     assert_tidy(checks::file_size);
     assert_tidy(checks::function_size);
+    assert_none(checks::percentiles(&Source::all()));
 }
 
 #[test]

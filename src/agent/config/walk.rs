@@ -118,7 +118,7 @@ impl ConfigLoader {
         }
         let detail = match nearest(&item.key, keys.iter().map(|k| k.name)) {
             Some(name) => format!("did you mean {:?}?", join(above, name)),
-            None => "see the reference of configuration keys".to_string(),
+            None => "docs/behaviour/cli.md and the files in config/ list every key".to_string(),
         };
         let summary = format!("Unknown configuration key {:?}", join(above, &item.key));
         self.refuse(place, item.key_at.clone(), summary, detail);

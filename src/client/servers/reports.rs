@@ -45,7 +45,7 @@ mod tests {
     use model::task::{MAX_EVENTS, TaskEvent, TaskState};
     use model::time::{Span, Wall};
 
-    /// So many tasks, each with as many events as are kept, which are as long as the client lets them be.
+    /// An update of this many tasks, each with as many events as are kept, as long as the client lets them be.
     fn update(n: u8, tasks: usize) -> (AllocUpdate, Option<Verdict>) {
         let event = |age: usize| TaskEvent {
             kind: "Driver Failure".into(),

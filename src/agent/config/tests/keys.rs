@@ -1,4 +1,4 @@
-//! Every declared key: what it changes, what it is refused or warned with, its place in the reference and in the annotated example.
+//! Every declared key: what it changes, what it is refused or warned with, its place in docs/behaviour/cli.md and in the annotated example.
 
 use super::super::keys::{ConfigKey, DefaultValue, KeyType, TOP};
 use super::super::syntax::{self, ConfigValue, Item};
@@ -248,7 +248,7 @@ fn defaults_are_those_of_the_rooms_that_apply_them() {
 
 const REFERENCE: &str = include_str!("../../../../docs/behaviour/cli.md");
 
-/// The reference's table for these keys. Names begin with `above`; blocks in `elsewhere` have tables of their own.
+/// The specification's table for these keys. Names begin with `above`; blocks in `elsewhere` have tables of their own.
 fn table(keys: &[ConfigKey], elsewhere: &[&str]) -> String {
     let mut rows = String::from("| key | type | default | what it is for |\n|---|---|---|---|\n");
     let mut others: Vec<(&str, Vec<String>)> = vec![];
@@ -330,7 +330,7 @@ fn default_of(key: &ConfigKey) -> String {
 }
 
 #[test]
-fn the_reference_has_the_tables_of_the_declarations() {
+fn the_specification_has_the_declared_tables() {
     let block = |name: &str| match TOP.iter().find(|key| key.name == name).map(|key| &key.kind) {
         Some(KeyType::Block(keys)) => *keys,
         _ => &[],
