@@ -31,6 +31,11 @@ pub fn report(
     view: &View,
     cx: &mut Context<'_>,
 ) -> Result<(), Fault> {
+    // its node has seen what this server has not: another one leads, and allocations that are unknown here may be known there
+    if seen > view.index() {
+        cx.answer(asker, NodeReply::NoLeader);
+        return Ok(());
+    }
     if node.last_alloc_update_index > seen {
         cx.answer(asker, NodeReply::StaleReport { index: view.index() });
         return Ok(());

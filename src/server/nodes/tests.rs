@@ -11,7 +11,7 @@ use model::member::{Generation, ServerAddress, ServerInfo};
 use model::plan::NodePlan;
 use model::time::Now;
 use state::samples::{AT, info, node_id, server_info, spec};
-use wire::command::MemberChange;
+use wire::command::{AllocUpdate, MemberChange};
 use wire::frame::{self, Body, Frame};
 use wire::rpc::{NodeRequest, Peer};
 
@@ -158,5 +158,23 @@ fn a_silent_nodes_allocation_is_waited_for_until_lost_after() {
     for (seconds, waits) in [(59, true), (60, false), (-86_400, false)] {
         let at = AT + Span::seconds(seconds);
         assert_eq!(awaits_reports(&back, &alone.view(), at).unwrap(), waits, "{seconds}: its report");
+    }
+}
+
+#[test]
+fn a_server_behind_its_node_takes_no_report() {
+    let mut alone = Alone::with(|_| {});
+    let info = info(1);
+    alone.add_node(info.clone());
+    let end = alone.server.replica.applied();
+    let unknown = AllocUpdate {
+        id: AllocId::from_random(9),
+        client: ClientStatus::Complete,
+        client_description: String::new(),
+        task_states: BTreeMap::new(),
+    };
+    for (seen, wanted) in [(end, NodeReply::Reported { index: end }), (end + 1, NodeReply::NoLeader)] {
+        let report = NodeRequest::report(info.id, info.secret, seen, &[(unknown.clone(), None)]);
+        assert_eq!(answer(&mut alone, &info, report), Some(wanted), "{seen} of {end}");
     }
 }
