@@ -142,6 +142,7 @@ impl View {
     }
 
     /// Pending and blocked evaluations, by job, then (create index, id).
+    #[cfg(any(test, feature = "testing"))]
     pub fn open_evals(&self) -> Result<Vec<Evaluation>, Fault> {
         self.scan_open_evals(&mut RangeScan::default(), usize::MAX)
     }
