@@ -235,12 +235,16 @@ impl Servers {
                 server_updates.push(ServerUpdate::Wanted { set, is_other_generation });
             }
             (RequestKind::Fetch, NodeReply::Fetched { assignments }) => {
+                // a server that is behind answers with what was wanted before
+                let needed = self.need.len();
                 for a in &assignments {
-                    self.need.remove(&a.id);
+                    if self.need.get(&a.id).is_some_and(|index| a.alloc_modify_index >= *index) {
+                        self.need.remove(&a.id);
+                    }
                 }
                 let due = now.after(random.span_between(Span::seconds(2), Span::seconds(4)));
                 self.requests[RequestKind::Fetch as usize].due =
-                    if assignments.is_empty() { due } else { now };
+                    if self.need.len() == needed { due } else { now };
                 server_updates.push(ServerUpdate::Fetched(assignments));
             }
             (RequestKind::Report, NodeReply::Reported { index }) => {

@@ -409,6 +409,21 @@ fn a_stale_report_is_sent_again_as_it_is_now() {
 }
 
 #[test]
+fn an_assignment_older_than_wanted_is_fetched_again() {
+    let mut w = World::new(&[assignment(1, &[task("a")]), assignment(2, &[task("b")])]);
+    w.pass(s(5));
+    let before = w.assigned[&alloc_id(2)].clone();
+    w.index += 1;
+    // an answer to a watch brings the first one along, and the second is fetched
+    w.assigned.values_mut().for_each(|assigned| assigned.alloc_modify_index = w.index);
+    w.assigned.get_mut(&alloc_id(2)).expect("it is assigned").desired = DesiredStatus::Stop;
+    w.stale = Some(before);
+    w.answer_watch();
+    w.pass(s(20));
+    assert_eq!((w.living(), w.stale.is_none()), (vec!["a#1".to_string()], true));
+}
+
+#[test]
 fn allocs_beyond_the_nodes_bound_are_reported_failed() {
     let tasks = [task("web")];
     let most = crate::MAX_LIVE_ALLOCS + crate::config::DEFAULT_MAX_ENDED;

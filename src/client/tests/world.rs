@@ -75,6 +75,8 @@ pub struct World {
     pub verdicts: Vec<Verdict>,
     /// What the index counts in.
     pub generation: Generation,
+    /// What a server that is behind gives instead of a newer one, once.
+    pub stale: Option<Assignment>,
     /// The servers that they tell nodes of.
     pub listed: ServerList,
     /// How often they did.
@@ -127,6 +129,7 @@ impl World {
             verdicts: Vec::new(),
             generation: fixtures::generation(1),
             listed: ServerList::default(),
+            stale: None,
             lists_told: 0,
             gone: BTreeSet::new(),
             watch: None,
@@ -466,7 +469,10 @@ impl World {
                 return self.answer_watch();
             }
             NodeRequest::Fetch { allocs, .. } => NodeReply::Fetched {
-                assignments: allocs.iter().filter_map(|id| self.assigned.get(id).cloned()).collect(),
+                assignments: match self.stale.take_if(|stale| allocs.contains(&stale.id)) {
+                    Some(stale) => vec![stale],
+                    None => allocs.iter().filter_map(|id| self.assigned.get(id).cloned()).collect(),
+                },
             },
             NodeRequest::Report { seen, updates, verdicts, .. } => self.hear_all(seen, updates, verdicts),
         };
