@@ -36,8 +36,12 @@ impl Evals {
     /// plan of before: an evaluation whose plan is still on its way would be planned a second time. Some rows are read a turn, and
     /// changes are followed meanwhile, but nothing is handed out: of what is superseded only half may be known.
     pub fn end_pause(&mut self, plans: &Plans, cx: &mut Context<'_>) -> Result<(), Fault> {
+        let ends_now = self.is_ending && plans.in_flight() == 0;
+        if !ends_now && self.restoring.is_none() {
+            return Ok(());
+        }
         let view = cx.view()?;
-        if self.is_ending && plans.in_flight() == 0 {
+        if ends_now {
             *self = Evals { restoring: Some(RangeScan::default()), ..Evals::new(&view, cx)? };
         }
         let Some(scan) = &mut self.restoring else { return Ok(()) };
