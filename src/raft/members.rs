@@ -190,7 +190,7 @@ impl RaftNode {
     }
 
     /// How many entries the leader does not know the member to have. All of them while it is not known what the member has.
-    fn lag(&self, id: u64) -> u64 {
+    pub(super) fn lag(&self, id: u64) -> u64 {
         let raft = &self.raw.raft;
         match raft.prs().get(id) {
             Some(p) if p.state == ProgressState::Replicate => {

@@ -308,11 +308,14 @@ impl RaftNode {
         let check = Check { raft: &self.raw.raft, members: &self.members, peer };
         let mut message = check.decode(message)?;
         space.limit(&mut message)?;
-        let from = message.from;
+        let (from, is_acknowledged) = (message.from, progress::acknowledges(&message));
         let done = self.raw.step(message).map_err(|e| match e {
             raft_engine::Error::StepPeerNotFound => Refused::NotMember { from },
             e => Refused::Malformed(e.to_string()),
         });
+        if is_acknowledged {
+            self.replicate_at_end(from);
+        }
         self.settle();
         done
     }

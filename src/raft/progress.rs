@@ -4,6 +4,7 @@
 
 use super::{Position, RaftNode};
 use raft_engine::ProgressState;
+use raft_engine::eraftpb::{Message, MessageType};
 use std::collections::VecDeque;
 
 /// A member that lacks what the log held so many ticks ago is behind.
@@ -34,6 +35,19 @@ impl RaftNode {
         id != self.id() && self.raw.raft.prs().get(id).is_some_and(|progress| !follows(progress))
     }
 
+    /// The engine goes from probing to replicating with the next entry that is acknowledged. A member that lacks nothing gets none as
+    /// long as nobody writes, and would not be promoted.
+    pub(super) fn replicate_at_end(&mut self, id: u64) {
+        let last = self.raw.raft.raft_log.last_index();
+        if self.is_leader()
+            && let Some(progress) = self.raw.raft.mut_prs().get_mut(id)
+            && progress.state == ProgressState::Probe
+            && progress.matched == last
+        {
+            progress.become_replicate();
+        }
+    }
+
     pub(super) fn note_end(&mut self) {
         if !self.is_leader() {
             return self.recent_ends.0.clear();
@@ -42,5 +56,14 @@ impl RaftNode {
             self.recent_ends.0.pop_front();
         }
         self.recent_ends.0.push_back(self.raw.raft.raft_log.last_index());
+    }
+}
+
+/// Whether a member says with the message that it follows the sender of what it answers.
+pub fn acknowledges(message: &Message) -> bool {
+    match message.msg_type {
+        MessageType::MsgAppendResponse => !message.reject,
+        MessageType::MsgHeartbeatResponse => true,
+        _ => false,
     }
 }

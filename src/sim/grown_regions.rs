@@ -66,7 +66,6 @@ fn servers_that_come_later_join_the_first() {
     world.plan_growth(seed);
     world.faults.heal();
     world.start_all().expect("an empty disk opens");
-    world.after(Span::seconds(1), Event::Work);
     super::elections::run_for(&mut world, Span::seconds(4));
     let first = ServerAt { region: HOME_REGION, server: 0 };
     assert_eq!(super::elections::leaders(&world), [first], "it leads alone");

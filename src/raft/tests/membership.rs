@@ -146,6 +146,21 @@ fn a_learner_that_lags_is_not_promoted() {
 }
 
 #[test]
+fn a_learner_of_an_idle_region_is_promoted() {
+    let mut cluster = Cluster::new(9, &[1]);
+    cluster.turns(1);
+    change(&mut cluster, MembershipChange::AddLearner(2)).unwrap();
+    cluster.turns(1);
+    cluster.add(2, Disk::default());
+    let caught_up = |c: &mut Cluster| c.node(1).lag(2) == 0;
+    cluster.until("it has caught up without a write", 50, caught_up);
+    cluster.node(1).link_lost(2);
+    assert_eq!(cluster.node(1).lag(2), u64::MAX, "what it has is not known");
+    cluster.until("it is heard of again", 50, caught_up);
+    change(&mut cluster, MembershipChange::Promote(2)).unwrap();
+}
+
+#[test]
 fn a_log_from_its_first_entry_on_takes_no_members() {
     let mut cluster = Cluster::new(7, &[]);
     let state = super::cluster::State { members: Members::of_voters([1]), ..Default::default() };
