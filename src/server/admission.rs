@@ -130,7 +130,8 @@ impl Leader {
         let closed = request.closes().then_some(node);
         closed.into_iter().for_each(|node| self.plans.close(node));
         let then = OnApply::NodeChanged { token, evals: evals.iter().map(|e| e.id).collect(), closed };
-        cx.propose(Command::UpdateNode { node, request, evals, at: cx.at }, then);
+        let at = cx.at;
+        cx.propose_with_evals(evals, |evals| Command::UpdateNode { node, request, evals, at }, then);
         Ok(())
     }
 }
@@ -292,7 +293,8 @@ fn stop_alloc(
 fn evaluate(token: u64, evals: Vec<Evaluation>, modify_index: u64, cx: &mut Context<'_>) {
     let ids = evals.iter().map(|e| e.id).collect();
     let then = OnApply::Evaluated { token, evals: ids, modify_index };
-    cx.propose(Command::UpdateEvals { evals, at: cx.at }, then);
+    let at = cx.at;
+    cx.propose_with_evals(evals, |evals| Command::UpdateEvals { evals, at }, then);
 }
 
 fn new_eval(

@@ -20,6 +20,9 @@ use wire::request::{Refusal, RefusalKind, WriteReply};
 use wire::rpc::{NodeReply, Peer};
 use wire::server_rpc::ServerReply;
 
+/// Evaluations in one entry beside what they follow from. They name jobs, whose names are bounded: so many fit.
+pub const MAX_EVALS_PER_ENTRY: usize = 256;
+
 pub struct Context<'a> {
     pub config: &'a Config,
     pub now: Mono,
@@ -49,6 +52,27 @@ impl Context<'_> {
     /// `then` follows when the entry is applied.
     pub fn propose(&mut self, command: Command, then: OnApply) {
         self.outbox.propose(command, then);
+    }
+
+    /// Proposes a command with its evaluations. What one entry does not hold of them follows in entries of their own.
+    pub fn propose_with_evals(
+        &mut self,
+        mut evals: Vec<Evaluation>,
+        command: impl FnOnce(Vec<Evaluation>) -> Command,
+        then: OnApply,
+    ) {
+        let rest = evals.split_off(evals.len().min(MAX_EVALS_PER_ENTRY));
+        self.propose(command(evals), then);
+        self.propose_evals(rest);
+    }
+
+    /// Proposes evaluations that nobody waits for, in as many entries as they need.
+    pub fn propose_evals(&mut self, mut evals: Vec<Evaluation>) {
+        while !evals.is_empty() {
+            let rest = evals.split_off(evals.len().min(MAX_EVALS_PER_ENTRY));
+            self.propose(Command::UpdateEvals { evals, at: self.at }, OnApply::Nothing);
+            evals = rest;
+        }
     }
 
     pub fn reply(&mut self, token: u64, result: Result<WriteReply, Refusal>) {

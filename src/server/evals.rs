@@ -472,14 +472,10 @@ fn deliver(server: u64, request: u64, tasks: Vec<RemoteTask>, cx: &mut Context<'
 }
 
 fn cancel(evals: Vec<Evaluation>, cx: &mut Context<'_>, why: impl Fn(&Evaluation) -> String) {
-    if evals.is_empty() {
-        return;
-    }
     let canceled = |mut e: Evaluation| {
         e.status_description = why(&e);
         e.status = EvalStatus::Canceled;
         e
     };
-    let evals = evals.into_iter().map(canceled).collect();
-    cx.propose(Command::UpdateEvals { evals, at: cx.at }, OnApply::Nothing);
+    cx.propose_evals(evals.into_iter().map(canceled).collect());
 }

@@ -104,8 +104,8 @@ impl Nodes {
         };
         // not what the state holds once it is applied: another registration may be applied with it
         let then = OnApply::NodeAlive { asker, node: info.id, info: info_digest(&info) };
-        let command = Command::RegisterNode { info: Box::new(info), evals, at: cx.at };
-        cx.propose(command, then);
+        let (info, at) = (Box::new(info), cx.at);
+        cx.propose_with_evals(evals, |evals| Command::RegisterNode { info, evals, at }, then);
         Ok(())
     }
 
@@ -149,8 +149,9 @@ impl Nodes {
         };
         let event = message.map(|message| Box::new(node_event(message, at)));
         let evals = system_jobs.node_evals(id, view, cx)?;
-        let command = Command::UpdateNodeStatus { node: id, status, event, evals, at };
-        cx.propose(command, OnApply::NodeAlive { asker, node: id, info: info_digest(&node.info) });
+        let then = OnApply::NodeAlive { asker, node: id, info: info_digest(&node.info) };
+        let command = |evals| Command::UpdateNodeStatus { node: id, status, event, evals, at };
+        cx.propose_with_evals(evals, command, then);
         Ok(())
     }
 
@@ -208,8 +209,8 @@ impl Nodes {
             cx.metrics.done(Timed::HeartbeatInvalidate);
             tracing::warn!(target: "nomad.heartbeat", node_id = %node, status = status.as_str(), "node TTL expired");
             let event = Some(Box::new(node_event("Node heartbeat missed", at)));
-            let command = Command::UpdateNodeStatus { node, status, event, evals, at };
-            cx.propose(command, OnApply::Nothing);
+            let command = |evals| Command::UpdateNodeStatus { node, status, event, evals, at };
+            cx.propose_with_evals(evals, command, OnApply::Nothing);
         }
         Ok(())
     }

@@ -5,7 +5,6 @@
 //! Refuses to know: what the scheduler makes of it, and sysbatch jobs, which run where they were asked for.
 
 use super::context::Context;
-use super::pending::OnApply;
 use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use model::id::{JobKey, NodeId};
 use model::job::{Job, JobType};
@@ -16,7 +15,6 @@ use state::view::View;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::change::Change;
-use wire::command::Command;
 
 /// The system jobs of the region, as a leader knows them.
 #[derive(Debug, Default)]
@@ -118,10 +116,7 @@ impl SystemJobs {
                 self.add_evals((changed.id, &node.info), &mut evals, &view, cx)?;
             }
         }
-        let evals = evals.split_off(carried);
-        if !evals.is_empty() {
-            cx.propose(Command::UpdateEvals { evals, at: cx.at }, OnApply::Nothing);
-        }
+        cx.propose_evals(evals.split_off(carried));
         Ok(())
     }
 }

@@ -1,10 +1,12 @@
 //! What nodes say to one server without a world, and what their silence means.
 
+use super::super::context::MAX_EVALS_PER_ENTRY;
 use super::super::effects::{Effect, Input};
 use super::super::testing::{Alone, asks, registration};
 use super::*;
 use model::alloc::StateChange;
 use model::constraint::Constraint;
+use model::eval::Trigger;
 use model::id::JobKey;
 use model::job::{DisconnectPolicy, JobType, Reconcile};
 use model::member::{Generation, ServerAddress, ServerInfo};
@@ -13,6 +15,7 @@ use model::time::Now;
 use state::samples::{AT, info, node_id, server_info, spec};
 use wire::command::{AllocUpdate, MemberChange};
 use wire::frame::{self, Body, Frame};
+use wire::request::{WriteReply, WriteRequest};
 use wire::rpc::{NodeRequest, Peer};
 
 fn says(info: &NodeInfo, request: NodeRequest) -> Input {
@@ -177,4 +180,34 @@ fn a_server_behind_its_node_takes_no_report() {
         let report = NodeRequest::report(info.id, info.secret, seen, &[(unknown.clone(), None)]);
         assert_eq!(answer(&mut alone, &info, report), Some(wanted), "{seen} of {end}");
     }
+}
+
+#[test]
+fn evaluations_beyond_an_entrys_bound_come_behind_it() {
+    let mut alone = Alone::with(|_| {});
+    let mut jobs = MAX_EVALS_PER_ENTRY + 3;
+    while jobs > 0 {
+        let now = jobs.min(64);
+        let job =
+            |n| asks(registration(JobSpec { job_type: JobType::System, ..spec(&format!("sys{n}"), 1) }));
+        alone.turn((0..now).map(|n| job(jobs - n)).collect());
+        jobs -= now;
+    }
+    let node = alone.add_node(info(1));
+    alone.turns(3);
+    let (answer, _) = alone.ask(WriteRequest::EvaluateNode { node });
+    let Ok(WriteReply::Evals { evals: told, .. }) = answer else { panic!("{answer:?}") };
+    assert_eq!(told.len(), MAX_EVALS_PER_ENTRY + 3);
+    alone.turns(3);
+    let mut entries = std::collections::BTreeMap::<u64, usize>::new();
+    let evals = alone.view().evals(None, usize::MAX).unwrap().into_iter();
+    evals
+        .filter(|e| e.trigger == Trigger::NodeUpdate)
+        .for_each(|e| *entries.entry(e.create_index).or_default() += 1);
+    let counts: Vec<usize> = entries.into_values().collect();
+    assert_eq!(
+        counts,
+        [MAX_EVALS_PER_ENTRY, 3, MAX_EVALS_PER_ENTRY, 3],
+        "each job, in entries that are bounded"
+    );
 }
