@@ -74,7 +74,7 @@ async fn build_all(asked: Receiver<DirSpec>, dirs: Arc<DirPaths>, own: Sender<Cl
         let dirs = dirs.clone();
         let work = move || batch.iter().map(|spec| (spec.alloc, dirs.build(spec))).collect::<Vec<_>>();
         for (alloc, result) in executor::unblock(work).await {
-            tell(&own, Input::DirBuilt { alloc, result }).await;
+            send_input(&own, Input::DirBuilt { alloc, result }).await;
         }
     }
 }
@@ -83,11 +83,11 @@ async fn remove_all(asked: Receiver<AllocId>, dirs: Arc<DirPaths>, own: Sender<C
     while let Ok(alloc) = asked.recv().await {
         let dirs = dirs.clone();
         let result = executor::unblock(move || dirs.remove(alloc)).await;
-        tell(&own, Input::DirRemoved { alloc, result }).await;
+        send_input(&own, Input::DirRemoved { alloc, result }).await;
     }
 }
 
-async fn tell(own: &Sender<ClientMessage>, input: Input) {
+async fn send_input(own: &Sender<ClientMessage>, input: Input) {
     // the brain is gone when the agent ends: nobody is left to be told
     let _ = own.send(ClientMessage::Input(input)).await;
 }

@@ -93,15 +93,15 @@ impl UserRequests {
 
     /// The connection to that server is gone, and what was under way on it with it.
     pub fn link_down(&mut self, server: u64, effects: &mut PendingEffects) {
-        self.lose(|request| request.to == server, effects);
+        self.fail_where(|request| request.to == server, effects);
     }
 
     /// Gives up requests to a server that this node is not connected to any more, and those that have waited for long enough.
     pub fn advance(&mut self, connected_to: Option<u64>, now: Mono, effects: &mut PendingEffects) {
-        self.lose(|request| Some(request.to) != connected_to || request.deadline <= now, effects);
+        self.fail_where(|request| Some(request.to) != connected_to || request.deadline <= now, effects);
     }
 
-    fn lose(&mut self, is_lost: impl Fn(&ForwardedRequest) -> bool, effects: &mut PendingEffects) {
+    fn fail_where(&mut self, is_lost: impl Fn(&ForwardedRequest) -> bool, effects: &mut PendingEffects) {
         for (_, ForwardedRequest { token, .. }) in
             self.under_way.extract_if(.., |_, request| is_lost(request))
         {

@@ -76,14 +76,14 @@ impl HealthWatcher {
             (self.deployment, self.began) = (deployment, now);
         }
         self.track(tasks, now);
-        if let Some(found) = broken(tasks) {
+        if let Some(found) = failed_or_dead(tasks) {
             return found;
         }
         let healthy_at = self.up.map(|(since, _)| since.after(rules.min_healthy_time));
         let deadline = self.began.after(rules.healthy_deadline);
         match healthy_at {
             Some(at) if at <= now => HealthCheckResult::Healthy,
-            _ if deadline <= now => self.late(rules, tasks),
+            _ if deadline <= now => self.deadline_exceeded(rules, tasks),
             at => {
                 let until = at.unwrap_or(deadline).min(deadline);
                 assert!(until > now, "what is undecided is checked again later");
@@ -103,7 +103,7 @@ impl HealthWatcher {
         };
     }
 
-    fn late(&self, rules: HealthRules, tasks: &[(Role, &TaskState)]) -> HealthCheckResult {
+    fn deadline_exceeded(&self, rules: HealthRules, tasks: &[(Role, &TaskState)]) -> HealthCheckResult {
         let (deadline, least) = (rules.healthy_deadline, rules.min_healthy_time);
         let slow = tasks.iter().enumerate().filter(|(_, (role, task))| !is_up(*role, task));
         let slow: Vec<usize> = slow.map(|(i, _)| i).collect();
@@ -130,7 +130,7 @@ fn may_end(role: Role, task: &TaskState) -> bool {
 }
 
 /// The verdict for a task that has failed, or that ended though it was to go on.
-fn broken(tasks: &[(Role, &TaskState)]) -> Option<HealthCheckResult> {
+fn failed_or_dead(tasks: &[(Role, &TaskState)]) -> Option<HealthCheckResult> {
     let counted = || tasks.iter().enumerate().filter(|(_, (role, _))| *role != Role::Poststop);
     let failed: Vec<usize> = counted().filter(|(_, (_, t))| t.failed).map(|(i, _)| i).collect();
     let over = |(role, t): &(Role, &TaskState)| t.phase == TaskPhase::Dead && !may_end(*role, t);
@@ -158,7 +158,7 @@ mod tests {
         Mono(0).after(Span::seconds(seconds))
     }
 
-    fn look(
+    fn check(
         health_watcher: &mut HealthWatcher,
         tasks: &[(Role, TaskState)],
         seconds: i64,
@@ -171,16 +171,16 @@ mod tests {
     fn healthy_after_min_healthy_time_without_a_restart() {
         let running = |restarts| [(Role::Main, task(TaskPhase::Running, false, restarts))];
         let mut health_watcher = HealthWatcher::new(at(0));
-        assert_eq!(look(&mut health_watcher, &running(0), 1), HealthCheckResult::Open { until: at(11) });
+        assert_eq!(check(&mut health_watcher, &running(0), 1), HealthCheckResult::Open { until: at(11) });
         assert_eq!(
-            look(&mut health_watcher, &running(1), 9),
+            check(&mut health_watcher, &running(1), 9),
             HealthCheckResult::Open { until: at(19) },
             "started anew"
         );
         let waits = [(Role::Main, task(TaskPhase::Pending, false, 2))];
-        assert_eq!(look(&mut health_watcher, &waits, 12), HealthCheckResult::Open { until: at(60) });
-        assert_eq!(look(&mut health_watcher, &running(2), 20), HealthCheckResult::Open { until: at(30) });
-        assert_eq!(look(&mut health_watcher, &running(2), 30), HealthCheckResult::Healthy);
+        assert_eq!(check(&mut health_watcher, &waits, 12), HealthCheckResult::Open { until: at(60) });
+        assert_eq!(check(&mut health_watcher, &running(2), 20), HealthCheckResult::Open { until: at(30) });
+        assert_eq!(check(&mut health_watcher, &running(2), 30), HealthCheckResult::Healthy);
     }
 
     #[test]
@@ -192,15 +192,15 @@ mod tests {
             (main(TaskPhase::Pending, false), 60, "Task not running by healthy_deadline of 1m0s"),
         ];
         for (tasks, seconds, want) in cases {
-            let found = look(&mut HealthWatcher::new(at(0)), &tasks, seconds);
+            let found = check(&mut HealthWatcher::new(at(0)), &tasks, seconds);
             assert_eq!(found, HealthCheckResult::Unhealthy { why: want.into(), tasks: vec![0] });
         }
         let mut health_watcher = HealthWatcher::new(at(0));
         assert_eq!(
-            look(&mut health_watcher, &main(TaskPhase::Running, false), 55),
+            check(&mut health_watcher, &main(TaskPhase::Running, false), 55),
             HealthCheckResult::Open { until: at(60) }
         );
-        let late = look(&mut health_watcher, &main(TaskPhase::Running, false), 60);
+        let late = check(&mut health_watcher, &main(TaskPhase::Running, false), 60);
         let want = "Task not running for min_healthy_time of 10s by healthy_deadline of 1m0s";
         assert_eq!(late, HealthCheckResult::Unhealthy { why: want.into(), tasks: vec![0] });
     }
@@ -216,8 +216,8 @@ mod tests {
             (Role::Main, task(TaskPhase::Running, false, 0)),
         ];
         let mut health_watcher = HealthWatcher::new(at(0));
-        assert_eq!(look(&mut health_watcher, &tasks, 0), HealthCheckResult::Open { until: at(10) });
-        assert_eq!(look(&mut health_watcher, &tasks, 10), HealthCheckResult::Healthy);
+        assert_eq!(check(&mut health_watcher, &tasks, 0), HealthCheckResult::Open { until: at(10) });
+        assert_eq!(check(&mut health_watcher, &tasks, 10), HealthCheckResult::Healthy);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct Monitor {
     readers: Mutex<Readers>,
     listener: OnceLock<Listener>,
     /// Held while the listener is called, so that its last call has the newest level.
-    telling: Mutex<()>,
+    notifying: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Monitor {
         readers.next += 1;
         readers.by_number.insert(number, Reader { request, lines: sender, dropped: dropped.clone() });
         drop(readers);
-        self.tell();
+        self.notify_listener();
         Some(MonitorSubscription { monitor: self.clone(), number, lines, dropped })
     }
 
@@ -84,8 +84,8 @@ impl Monitor {
     }
 
     /// Calls the listener, which may log: the readers must not be locked then.
-    fn tell(&self) {
-        let turn = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+    fn notify_listener(&self) {
+        let turn = self.notifying.lock().unwrap_or_else(PoisonError::into_inner);
         let level = self.readers().by_number.values().map(|r| r.request.level).max();
         if let Some(listener) = self.listener.get() {
             listener(level);
@@ -104,7 +104,7 @@ impl MonitorSubscription {
 impl Drop for MonitorSubscription {
     fn drop(&mut self) {
         self.monitor.readers().by_number.remove(&self.number);
-        self.monitor.tell();
+        self.monitor.notify_listener();
     }
 }
 

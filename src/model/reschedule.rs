@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn r20_what_outlived_the_longest_delay_begins_anew() {
+    fn r20_delays_start_over_after_outliving_the_max_delay() {
         let (max, first) = (Span::seconds(50), Span::seconds(5));
         for function in [DelayFunction::Exponential, DelayFunction::Fibonacci] {
             let policy = policy(function, 5, 50);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn r9_what_is_remembered() {
+    fn r9_reschedule_trackers_keep_recent_events_alone() {
         let unlimited = policy(DelayFunction::Constant, 5, 0);
         let many: Vec<_> = (0..9).map(|n| at(Span::ZERO, START + Span::hours(n))).collect();
         let new = at(Span::ZERO, START + Span::hours(9));

@@ -91,9 +91,9 @@ impl<'a> ProposedAllocs<'a> {
         };
         for alloc in allocs {
             if let Some(slot) = fleet.slot(alloc.node_id) {
-                let AllocCounts { holding, wanted } = gone(alloc);
+                let AllocCounts { holding, wanted } = counts_freed(alloc);
                 let here = AllocCounts { holding: -holding, wanted: -wanted };
-                proposal.here(slot).add(&alloc.group, &Holding::default(), 1, here);
+                proposal.node_mut(slot).add(&alloc.group, &Holding::default(), 1, here);
             }
         }
         proposal
@@ -139,7 +139,7 @@ impl<'a> ProposedAllocs<'a> {
         let stops = &mut self.plan_of(slot, alloc.node_id).stops;
         debug_assert!(stops.iter().all(|known| known.id != stop.id), "an allocation is stopped once");
         stops.push(stop);
-        self.account(slot, &alloc.group, (&held(alloc), -1), gone(alloc));
+        self.record_move(slot, &alloc.group, (&held(alloc), -1), counts_freed(alloc));
     }
 
     /// Takes back a `stop`.
@@ -149,15 +149,15 @@ impl<'a> ProposedAllocs<'a> {
         let before = stops.len();
         stops.retain(|s| s.id != alloc.id);
         assert_eq!(stops.len() + 1, before, "a stop that is taken back is in the plan");
-        let AllocCounts { holding, wanted } = gone(alloc);
+        let AllocCounts { holding, wanted } = counts_freed(alloc);
         let back = AllocCounts { holding: -holding, wanted: -wanted };
-        self.account(slot, &alloc.group, (&held(alloc), 1), back);
+        self.record_move(slot, &alloc.group, (&held(alloc), 1), back);
     }
 
     /// `slot`: of the allocation's node.
     pub fn place(&mut self, slot: u32, group: &'a str, alloc: Allocation) {
         let here = AllocCounts { holding: 1, wanted: 1 };
-        self.account(Some(slot), group, (&alloc.resources.holding(), 1), here);
+        self.record_move(Some(slot), group, (&alloc.resources.holding(), 1), here);
         assert!(
             self.fleet.available_at(slot).lacks(self.used(slot)).is_none(),
             "a plan never puts more on a node than it has: {} on {}",
@@ -174,7 +174,7 @@ impl<'a> ProposedAllocs<'a> {
 
     /// Accounts what preemption frees on the node for one of the group, or takes that `back`.
     pub fn free_for_preemption(&mut self, slot: u32, group: &'a str, freed: &Holding, back: bool) {
-        self.account(Some(slot), group, (freed, if back { 1 } else { -1 }), AllocCounts::default());
+        self.record_move(Some(slot), group, (freed, if back { 1 } else { -1 }), AllocCounts::default());
     }
 
     /// Whether the node has room for this in addition.
@@ -198,8 +198,8 @@ impl<'a> ProposedAllocs<'a> {
     /// `new` is `old` under a newer spec, on the same node.
     pub fn update(&mut self, old: &'a Allocation, new: Allocation) {
         let slot = self.fleet.slot(new.node_id);
-        self.account(slot, &old.group, (&held(old), -1), AllocCounts::default());
-        self.account(slot, &old.group, (&new.resources.holding(), 1), AllocCounts::default());
+        self.record_move(slot, &old.group, (&held(old), -1), AllocCounts::default());
+        self.record_move(slot, &old.group, (&new.resources.holding(), 1), AllocCounts::default());
         self.plan_of(slot, new.node_id).places.push(new);
     }
 
@@ -225,7 +225,7 @@ impl<'a> ProposedAllocs<'a> {
     fn plan_of(&mut self, slot: Option<u32>, node_id: NodeId) -> &mut NodePlan {
         let next = self.plans.len();
         let at = match slot {
-            Some(slot) => *self.here(slot).plan.get_or_insert(next),
+            Some(slot) => *self.node_mut(slot).plan.get_or_insert(next),
             None => *self.gone.entry(node_id).or_insert(next),
         };
         if at == next {
@@ -237,10 +237,10 @@ impl<'a> ProposedAllocs<'a> {
     }
 
     /// `more`: what is held, and how often more than before.
-    fn account(&mut self, slot: Option<u32>, group: &'a str, more: (&Holding, i64), moved: AllocCounts) {
+    fn record_move(&mut self, slot: Option<u32>, group: &'a str, more: (&Holding, i64), moved: AllocCounts) {
         let Some(slot) = slot else { return };
         let (holding, times) = more;
-        self.here(slot).add(group, holding, times, moved);
+        self.node_mut(slot).add(group, holding, times, moved);
         self.touched.push(TouchedNode { slot, group, wanted: moved.wanted });
     }
 
@@ -248,7 +248,7 @@ impl<'a> ProposedAllocs<'a> {
         self.nodes.get(*self.at.get(slot as usize)? as usize)
     }
 
-    fn here(&mut self, slot: u32) -> &mut ProposedNode<'a> {
+    fn node_mut(&mut self, slot: u32) -> &mut ProposedNode<'a> {
         let at = &mut self.at[slot as usize];
         if *at == NO_NODE {
             *at = self.nodes.len() as u32;
@@ -287,6 +287,6 @@ fn held(alloc: &Allocation) -> Holding {
 }
 
 /// How its node's presence moves when it is stopped.
-fn gone(alloc: &Allocation) -> AllocCounts {
+fn counts_freed(alloc: &Allocation) -> AllocCounts {
     AllocCounts { holding: -i64::from(!alloc.client_terminal()), wanted: -i64::from(!alloc.terminal()) }
 }

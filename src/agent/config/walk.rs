@@ -144,7 +144,7 @@ impl ConfigLoader {
             }),
             KeyType::NotBuilt(harmless) => self.not_built(place, name, harmless, item),
             KeyType::List(set) => self.list(place, name, *set, &item.node),
-            KeyType::NoEffect if says_nothing(&item.node.value) => {}
+            KeyType::NoEffect if is_zero_value(&item.node.value) => {}
             KeyType::NoEffect => self.warn(place, name, key.about),
             kind => self.value(place, name, kind, &item.node),
         }
@@ -275,7 +275,7 @@ impl ConfigLoader {
 
     fn not_built(&mut self, place: Source<'_>, name: &str, harmless: &[&str], item: &Item) {
         let harmless = scalar(&item.node.value).is_some_and(|text| harmless.contains(&text.as_str()));
-        if !harmless && !says_nothing(&item.node.value) {
+        if !harmless && !is_zero_value(&item.node.value) {
             self.refuse(place, item.key_at.clone(), format!("not supported yet: {name}"), "");
         }
     }
@@ -336,7 +336,7 @@ fn join(above: &str, name: &str) -> String {
 }
 
 /// Whether the value asks for nothing: empty, zero, false. An empty block says that there is one.
-fn says_nothing(value: &ConfigValue) -> bool {
+fn is_zero_value(value: &ConfigValue) -> bool {
     match value {
         ConfigValue::Null | ConfigValue::Bool(false) => true,
         ConfigValue::Text(text) => text.is_empty(),

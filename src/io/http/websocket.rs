@@ -83,7 +83,7 @@ pub async fn serve_session(upgraded: Upgraded, session: ExecSession) {
     let socket = WebSocketStream::from_partially_read(parts.io, read, Role::Server, Some(config)).await;
     let (mut sender, mut receiver) = socket.split();
     let ExecSession { input, output } = session;
-    let last = or(listen(&mut receiver, &input), tell(&mut sender, &output)).await;
+    let last = or(receive_input(&mut receiver, &input), send_output(&mut sender, &output)).await;
     if let Some(frame) = last {
         // a caller that left needs no goodbye
         let _gone = sender.close(Some(frame)).await;
@@ -91,7 +91,7 @@ pub async fn serve_session(upgraded: Upgraded, session: ExecSession) {
 }
 
 /// Reads until the caller leaves, or says what cannot be understood.
-async fn listen(
+async fn receive_input(
     from: &mut WebSocketReceiver<TimedSocket>,
     input: &Sender<SessionInput>,
 ) -> Option<CloseFrame> {
@@ -122,7 +122,10 @@ async fn listen(
 }
 
 /// Sends the session's output, up to the end of its process.
-async fn tell(to: &mut WebSocketSender<TimedSocket>, output: &Receiver<SessionOutput>) -> Option<CloseFrame> {
+async fn send_output(
+    to: &mut WebSocketSender<TimedSocket>,
+    output: &Receiver<SessionOutput>,
+) -> Option<CloseFrame> {
     while let Ok(said) = output.recv().await {
         let last = matches!(said, SessionOutput::Exited { .. });
         match session::output(said) {

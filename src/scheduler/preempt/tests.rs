@@ -177,7 +177,7 @@ fn an_older_versions_priority_protects_too() {
 }
 
 #[test]
-fn r18_a_job_sends_none_of_its_own_away() {
+fn r18_a_job_never_preempts_its_own_allocs() {
     let mut w = world([node(1)]);
     let own = running(&mut w, sized("web", 20, 3000, 256), 1);
     let mut more = sized("web", 90, 3000, 256);

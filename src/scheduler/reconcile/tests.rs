@@ -142,7 +142,7 @@ fn done(success: bool) -> BTreeMap<String, TaskState> {
 }
 
 #[test]
-fn r8_1_a_stopped_or_purged_job_stops_all_that_is_not_terminal() {
+fn r8_1_a_stopped_or_purged_job_stops_its_allocs() {
     let mut stopped = job("a", 3);
     stopped.spec.stop = true;
     let mut allocs = running(&stopped, &[0, 1, 2]);
@@ -154,7 +154,7 @@ fn r8_1_a_stopped_or_purged_job_stops_all_that_is_not_terminal() {
 }
 
 #[test]
-fn r8_2_1_a_group_that_is_gone_is_stopped_and_no_other() {
+fn r8_2_1_only_a_removed_groups_allocs_are_stopped() {
     let job = job("a", 1);
     let mut allocs = running(&job, &[0, 0]);
     allocs[1].group = "h".into();
@@ -188,7 +188,7 @@ fn r8_2_3_completed_batch_reruns_only_for_a_new_version() {
 }
 
 #[test]
-fn r9_what_still_counts() {
+fn r9_allocs_that_count_by_their_status() {
     type Case = (&'static str, bool, D, C, Option<bool>, bool);
     let cases: [Case; 15] = [
         ("service, running", false, D::Run, C::Running, None, true),
@@ -218,7 +218,7 @@ fn r9_what_still_counts() {
 }
 
 #[test]
-fn r9_work_that_was_cut_short_is_done_again() {
+fn r9_interrupted_batch_allocs_run_again() {
     let job = job("a", 1);
     let event = |kind: &str| TaskEvent {
         kind: kind.into(),
@@ -242,7 +242,7 @@ fn r9_work_that_was_cut_short_is_done_again() {
 }
 
 #[test]
-fn r9_what_has_a_successor_is_not_counted_twice() {
+fn r9_an_alloc_with_a_successor_is_not_counted() {
     let job = job("a", 2);
     let mut allocs = running(&job, &[0, 1, 1]);
     (allocs[1].client, allocs[1].next) = (C::Failed, Some(allocs[2].id));
@@ -250,7 +250,7 @@ fn r9_what_has_a_successor_is_not_counted_twice() {
 }
 
 #[test]
-fn r8_5_1_the_lost_are_stopped_as_lost() {
+fn r8_5_1_lost_allocs_are_stopped_as_lost() {
     let job = job("a", 2);
     let mut allocs = running(&job, &[0, 1]);
     allocs[0].node_id = node_id(9);
@@ -268,7 +268,7 @@ fn r8_5_2_unknown_allocations_are_no_surplus() {
 }
 
 #[test]
-fn r8_5_3_what_has_failed_goes_before_anything_that_runs() {
+fn r8_5_3_failed_allocs_stop_before_running_ones() {
     let job = job("a", 2);
     let mut allocs = running(&job, &[0, 1, 2]);
     allocs[0].client = C::Failed;
@@ -278,7 +278,7 @@ fn r8_5_3_what_has_failed_goes_before_anything_that_runs() {
 }
 
 #[test]
-fn r8_5_3_batch_work_that_was_done_counts_and_is_not_stopped() {
+fn r8_5_3_complete_batch_allocs_count_and_stay() {
     let job = job("a", 2);
     let mut allocs = running(&job, &[0, 1, 2]);
     (allocs[2].client, allocs[2].task_states) = (C::Complete, done(true));
@@ -286,14 +286,14 @@ fn r8_5_3_batch_work_that_was_done_counts_and_is_not_stopped() {
 }
 
 #[test]
-fn r8_5_3c_the_highest_names_go_first() {
+fn r8_5_3c_the_highest_names_stop_first() {
     let job = job("a", 2);
     let out = run(&job, &running(&job, &[3, 0, 2, 1]));
     assert_eq!(out, Out { stopped: strings(&["[2]", "[3]"]), ..Out::default() });
 }
 
 #[test]
-fn r8_5_3d_duplicate_names_go_until_enough_are_gone() {
+fn r8_5_3d_duplicate_names_stop_down_to_the_count() {
     let job = job("a", 1);
     let mut allocs = running(&job, &[0, 0, 0]);
     for (n, a) in allocs.iter_mut().enumerate() {
@@ -322,7 +322,7 @@ fn r8_2_12_a_lower_count_stops_before_it_updates() {
 }
 
 #[test]
-fn r8_7_2_the_lost_are_replaced_under_their_names() {
+fn r8_7_2_lost_allocs_are_replaced_under_their_names() {
     let job = job("a", 3);
     let mut allocs = running(&job, &[0, 1, 2]);
     allocs[0].node_id = node_id(9);
@@ -334,7 +334,7 @@ fn r8_7_2_the_lost_are_replaced_under_their_names() {
 }
 
 #[test]
-fn r8_7_2_no_more_lost_are_replaced_than_are_missing() {
+fn r8_7_2_lost_allocs_are_replaced_up_to_the_count() {
     let job = job("a", 2);
     let mut allocs = running(&job, &[0, 1, 2]);
     allocs[1].node_id = node_id(9);
@@ -345,7 +345,7 @@ fn r8_7_2_no_more_lost_are_replaced_than_are_missing() {
 }
 
 #[test]
-fn r8_7_3_what_else_is_missing_gets_the_lowest_free_names() {
+fn r8_7_3_new_allocs_get_the_lowest_free_names() {
     let job = job("a", 5);
     let mut allocs = running(&job, &[3, 1]);
     assert_eq!(run(&job, &allocs), Out { placed: fresh(&["[0]", "[2]", "[4]"]), ..Out::default() });

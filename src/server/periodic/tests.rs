@@ -133,7 +133,7 @@ fn stopped_or_disabled_periodic_jobs_launch_nothing() {
 }
 
 #[test]
-fn by_hand_it_comes_at_once_and_its_times_go_on() {
+fn a_forced_launch_leaves_the_schedule_unchanged() {
     let mut alone = timed("* * * * *");
     alone.wait(10);
     let (answer, given) = alone.ask(WriteRequest::ForceLaunch { job: key("clock") });

@@ -380,7 +380,7 @@ fn a_disconnected_system_alloc_is_lost_after_lost_after() {
 }
 
 #[test]
-fn r12_6_what_a_node_that_comes_back_still_runs_goes_on() {
+fn r12_6_allocs_of_a_reconnecting_node_keep_running() {
     let mut spec = system();
     spec.groups[0].disconnect = Some(DisconnectPolicy {
         lost_after: Some(Span::minutes(5)),

@@ -32,7 +32,7 @@ fn due(changes: &Changes) -> Vec<(Trigger, i64, usize)> {
 }
 
 #[test]
-fn r10_what_disconnects_becomes_unknown_and_is_given_up_later() {
+fn r10_disconnected_allocs_are_unknown_and_later_lost() {
     let job = patient();
     let allocs = [alloc(&job, 0, 8)];
     let case = Case::of(&job);
@@ -62,7 +62,7 @@ fn r10_a_replacement_after_the_delay_stops_nothing() {
 }
 
 #[test]
-fn r10_without_replace_it_is_replaced_only_when_lost() {
+fn r10_without_replace_only_lost_allocs_are_replaced() {
     let mut job = replacing();
     policy(&mut job).replace = false;
     for (since, replaced) in [(30, 0), (59, 0), (60, 1)] {
@@ -79,7 +79,7 @@ fn r10_without_replace_it_is_replaced_only_when_lost() {
 }
 
 #[test]
-fn r10_what_comes_back_alone_goes_on() {
+fn r10_a_reconnect_without_a_replacement_continues() {
     let job = patient();
     for status in [C::Running, C::Pending] {
         let mut allocs = [away(&job, 5)];
@@ -125,7 +125,7 @@ fn started(alloc: &mut Allocation, at: i64) {
 }
 
 #[test]
-fn r10_the_one_with_the_better_score_stays() {
+fn r10_the_alloc_with_the_better_score_stays() {
     let job = patient();
     let cases = [
         (Some(0.5), Some(0.9), C::Running, "original"),
@@ -147,7 +147,7 @@ fn r10_the_one_with_the_better_score_stays() {
 }
 
 #[test]
-fn r10_the_policy_says_which_one_stays() {
+fn r10_the_reconcile_policy_picks_the_alloc() {
     let mut job = patient();
     let cases = [
         (Reconcile::KeepOriginal, "replacement"),
@@ -182,7 +182,7 @@ fn r10_a_newer_replacement_stays_under_any_policy() {
 }
 
 #[test]
-fn r10_what_comes_back_failed_or_out_of_date_is_stopped() {
+fn r10_failed_or_outdated_reconnects_are_stopped() {
     let job = patient();
     assert_eq!(stopped_of_two(&job, |o, _| o.client = C::Failed), Some("original"));
     assert_eq!(stopped_of_two(&job, |o, _| o.transition.migrate = Some(Leave::AtOnce)), Some("original"));
@@ -216,7 +216,7 @@ fn r10_stop_on_client_after_delays_the_replacement() {
 
 /// Whoever finds a group held back sees to it that somebody looks when the hold ends: exactly one evaluation waits.
 #[test]
-fn r10_a_hold_has_one_evaluation_that_ends_it() {
+fn r10_one_follow_up_eval_ends_a_disconnect_timeout() {
     let mut job = patient();
     (policy(&mut job).lost_after, policy(&mut job).stop_on_client_after) = (None, Some(Span::seconds(60)));
     let mut lost = [alloc(&job, 0, 9)];
@@ -233,7 +233,7 @@ fn r10_a_hold_has_one_evaluation_that_ends_it() {
 }
 
 #[test]
-fn r8_2_11_what_is_away_and_replaced_takes_no_name() {
+fn r8_2_11_a_replaced_unknown_alloc_frees_its_name() {
     let job = replacing();
     let mut allocs = [away(&job, 10), alloc(&job, 0, 1)];
     let has_two = |allocs: &[Allocation]| Case::of(&job).changes(allocs).names["g"].is_duplicate(0);

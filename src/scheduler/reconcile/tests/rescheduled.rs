@@ -57,7 +57,7 @@ fn r9_a_delayed_reschedule_makes_a_follow_up_eval() {
 }
 
 #[test]
-fn r9_what_is_due_within_a_second_is_placed_again_at_once() {
+fn r9_a_reschedule_due_within_a_second_is_placed_now() {
     let job = service(1);
     for (ago, now) in [(28_900, false), (29_000, true), (30_000, true), (90_000, true)] {
         let allocs = [failed(&job, 0, 1, Span::millis(ago))];
@@ -80,7 +80,7 @@ fn r9_the_follow_up_eval_reschedules_by_id_not_by_clock() {
 }
 
 #[test]
-fn r9_a_wrong_clock_makes_nobody_wait_for_longer_than_the_delay() {
+fn r9_a_wrong_clock_delays_a_reschedule_at_most_once() {
     let job = service(1);
     let allocs = [failed(&job, 0, 1, Span::hours(-9))];
     assert_eq!(later(&Case::of(&job).changes(&allocs)), [(300, strings(&["[0]"]))]);
@@ -106,7 +106,7 @@ fn r9_a_follow_up_eval_that_is_over_is_not_waited_for() {
 }
 
 #[test]
-fn r20_a_batch_job_is_given_one_more_try_in_a_day() {
+fn r20_a_batch_job_is_rescheduled_once_a_day() {
     let job = lenient(1, JobType::Batch);
     let first = [failed(&job, 0, 1, Span::ZERO)];
     let case = Case { batch: true, ..Case::of(&job) };
@@ -177,7 +177,7 @@ fn r20_followups_are_batched_within_five_seconds_of_their_first() {
 }
 
 #[test]
-fn r9_what_is_replaced_or_stopped_anyway_is_not_waited_for() {
+fn r9_replaced_or_stopped_allocs_get_no_follow_up() {
     let old = service(2);
     let mut new = old.clone();
     (new.version, new.job_modify_index) = (1, 50);
@@ -204,7 +204,7 @@ fn r8_7_1_reschedules_are_placed_first_under_their_name() {
 }
 
 #[test]
-fn r8_7_1_no_more_is_placed_again_than_is_wanted() {
+fn r8_7_1_reschedules_are_placed_up_to_the_count() {
     let job = service(1);
     let allocs = [alloc(&job, 0, 1), failed(&job, 1, 2, Span::hours(1))];
     let changes = Case::of(&job).changes(&allocs).stops.len();

@@ -70,7 +70,7 @@ fn updates(changes: &Changes) -> Vec<(S, String)> {
 }
 
 #[test]
-fn r8_1_2_a_deployment_that_nobody_wants_any_more_is_cancelled() {
+fn r8_1_2_an_outdated_deployment_is_cancelled() {
     let old = with_update(1, 1, 0);
     let new = next_version(&old);
     let mut stopped = new.clone();
@@ -206,7 +206,7 @@ fn r8_2_15_canaries_are_placed_beside_the_old_ones() {
 }
 
 #[test]
-fn r8_2_15_canaries_are_placed_though_nothing_old_is_left() {
+fn r8_2_15_canaries_are_placed_without_old_allocs() {
     let old = with_update(1, 1, 1);
     let new = next_version(&old);
     let mut deployment = deployment(&new, 1);
@@ -304,7 +304,7 @@ fn r8_5_3a_a_promoted_canary_replaces_its_namesake() {
 
 /// Were the failed one stopped first, the count would be right, and two would run under one name for good.
 #[test]
-fn r8_5_3a_what_a_canary_replaced_goes_before_the_failed() {
+fn r8_5_3a_replaced_allocs_stop_before_failed_ones() {
     let old = with_update(2, 1, 1);
     let new = next_version(&old);
     let mut deployment = deployment(&new, 2);
@@ -319,7 +319,7 @@ fn r8_5_3a_what_a_canary_replaced_goes_before_the_failed() {
 }
 
 #[test]
-fn r8_5_3_an_older_version_goes_before_the_failed() {
+fn r8_5_3_older_versions_stop_before_failed_allocs() {
     let old = with_update(2, 1, 0);
     let new = next_version(&old);
     let mut allocs = running(&old, &[0, 1]);
@@ -422,7 +422,7 @@ fn r8_9_when_a_deployment_is_created() {
 }
 
 #[test]
-fn r8_9_a_new_deployment_says_what_it_is_of() {
+fn r8_9_a_new_deployment_names_its_job_and_version() {
     let job = with_update(2, 1, 0);
     let case = Case::rolling(&job, None);
     let made = case.changes(&[]).deployment.expect("there is a deployment");

@@ -65,7 +65,7 @@ fn r14_eval_gc_thresholds() {
 }
 
 #[test]
-fn r14_an_evaluation_goes_after_what_it_placed() {
+fn r14_an_eval_is_collected_after_its_allocs() {
     let mut r = running();
     stays(&mut r, Garbage::Evals(vec![eval_id(1)]), "what it placed is there");
     stays(&mut r, Garbage::Allocs(vec![alloc_id(1)]), "it runs");
@@ -107,7 +107,7 @@ fn r14_job_gc_threshold() {
 }
 
 #[test]
-fn r14_a_job_that_makes_others_goes_only_once_it_was_stopped() {
+fn r14_a_parent_job_is_collected_once_stopped() {
     use model::dispatch::{Parameterized, PayloadRule};
     use model::periodic::Periodic;
     let batch = JobSpec { job_type: JobType::Batch, ..spec("maker", 1) };
