@@ -74,7 +74,7 @@ pub fn run_spec(
         cpu_mhz: u64::try_from(held.cpu_mhz).unwrap_or(0),
         memory_bytes: of_mib(match held.held.memory_max_mb {
             0 => held.memory_mb,
-            // as far as there is
+            // no limit
             -1 => 0,
             most => most,
         }),

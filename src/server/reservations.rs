@@ -31,7 +31,7 @@ struct Reservation {
     visible_at: Option<u64>,
 }
 
-/// What a turn of the server means to reservations. To be applied before anything else that the turn led to.
+/// How a turn of the server changes reservations. Applied before the turn's other effects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReservationChange {
     /// The state of this index shows what was reserved.

@@ -1,14 +1,14 @@
 //! drover explains itself: what finds no place, what was restarted, and how that is shown.
 
+use crate::job_file::JobFile;
 use crate::node::{Node, path, shell_job, text};
 use crate::wait;
 
-fn job(id: &str, memory: u32, more: &str, script: &str) -> String {
-    format!(
-        "job \"{id}\" {{\n  {more}\n  group \"g\" {{\n    restart {{\n      attempts = 2\n      delay = \"100ms\"\n    }}\n    \
-         task \"t\" {{\n      driver = \"raw_exec\"\n      config {{\n        command = \"/bin/sh\"\n        \
-         args = [\"-c\", \"{script}\"]\n      }}\n      resources {{\n        cpu = 20\n        memory = {memory}\n      }}\n    }}\n  }}\n}}\n"
-    )
+/// A job that tries again twice before its group is placed anew.
+fn job(id: &str, memory: u32, in_job: &str, script: &str) -> String {
+    let memory = &memory.to_string();
+    let in_group = "restart {\n      attempts = 2\n      delay    = \"100ms\"\n    }";
+    JobFile { in_job, in_group, memory, ..JobFile::new(id, script) }.text()
 }
 
 #[test]

@@ -45,7 +45,7 @@ mod tests {
     use model::task::{MAX_EVENTS, TaskEvent, TaskState};
     use model::time::{Span, Wall};
 
-    /// An update of this many tasks, each with as many events as are kept, as long as the client lets them be.
+    /// An update of this many tasks, each with as many events as are kept, of the greatest length.
     fn update(n: u8, tasks: usize) -> (AllocUpdate, Option<Verdict>) {
         let event = |age: usize| TaskEvent {
             kind: "Driver Failure".into(),

@@ -293,34 +293,23 @@ pub mod tests {
     use crate::job::{
         HealthCheck, JobUpdate, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy, UpdatePolicy,
     };
+    use crate::resources::Resources;
+    use crate::samples;
 
     /// A small complete job.
     pub fn job(job_type: JobType) -> JobSpec {
         let service = job_type == JobType::Service;
         let restart = RestartPolicy::default_for(job_type);
-        let task = Task { name: "t".into(), driver: "raw_exec".into(), restart, ..Task::default() };
+        let task = Task { restart, resources: Resources::default(), ..samples::task("t") };
         let group = TaskGroup {
-            name: "g".into(),
             restart,
             reschedule: ReschedulePolicy::default_for(job_type),
             update: service.then(UpdatePolicy::default),
             migrate: service.then(MigratePolicy::default),
-            tasks: vec![task],
-            ..TaskGroup::default()
+            ..samples::group("g", TaskGroup::default().count, vec![task])
         };
-        JobSpec {
-            namespace: "default".into(),
-            id: "a".into(),
-            name: "a".into(),
-            region: "global".into(),
-            job_type,
-            priority: 50,
-            datacenters: vec!["*".into()],
-            node_pool: "default".into(),
-            groups: vec![group],
-            update: service.then(JobUpdate::default),
-            ..JobSpec::default()
-        }
+        let update = service.then(JobUpdate::default);
+        JobSpec { job_type, update, ..samples::job("default", "a", vec![group]) }
     }
 
     #[test]

@@ -22,7 +22,7 @@ struct CountedProperty<'a> {
 struct Pool {
     values: Vec<ValueId>,
     members: Vec<u32>,
-    /// Why no more may go there.
+    /// The reason why the pool takes no further allocation.
     closed: Option<String>,
 }
 

@@ -80,7 +80,7 @@ impl ApplyTxn<'_> {
         self.put(&key, &events)
     }
 
-    /// A job that was `was` is `now`. Policies are there while it is not stopped, events while it has their group.
+    /// Scaling policies and events of a job that changed from `was` to `now`. Policies are there while it is not stopped, events while it has their group.
     pub(super) fn update_scaling(
         &mut self,
         key: &JobKey,
