@@ -1,4 +1,4 @@
-//! The context that each part of a leader gets in a turn: the time, the state to read, and where its proposals and effects go.
+//! The context that each part gets in a turn: the time, the state to read, and where its proposals and effects go.
 //!
 //! Refuses to know: which parts there are.
 
@@ -6,15 +6,18 @@ use super::Config;
 use super::clock::WallClock;
 use super::effects::Effect;
 use super::ids::Ids;
+use super::members::MemberList;
 use super::metrics::Metrics;
 use super::outbox::Outbox;
-use super::pending::{Asker, OnApply};
+use super::pending::{Asker, OnApply, PendingEntries};
+use super::replica::Replica;
 use model::eval::Evaluation;
 use model::time::{Mono, Wall};
+use raft::{ChangeRefused, MembershipChange};
 use state::fault::Fault;
 use state::store::Reader;
 use state::view::View;
-use wire::command::Command;
+use wire::command::{Command, MemberChange};
 use wire::frame::{self, Body, Frame};
 use wire::request::{Refusal, RefusalKind, WriteReply};
 use wire::rpc::{NodeReply, Peer};
@@ -39,6 +42,8 @@ pub struct Context<'a> {
     pub has_peers: bool,
     pub reader: &'a Reader,
     pub raft: &'a raft::RaftNode,
+    /// The region's servers.
+    pub members: &'a MemberList,
     pub ids: &'a mut Ids,
     pub metrics: &'a mut Metrics,
     pub outbox: &'a mut Outbox,
@@ -76,8 +81,7 @@ impl Context<'_> {
     }
 
     pub fn reply(&mut self, token: u64, result: Result<WriteReply, Refusal>) {
-        self.metrics.answered(token, result.is_err());
-        self.outbox.effect(Effect::Reply { token, result });
+        reply(token, result, self.metrics, self.outbox);
     }
 
     pub fn refuse(&mut self, token: u64, kind: RefusalKind, message: impl Into<String>) {
@@ -101,4 +105,40 @@ impl Context<'_> {
     pub fn new_eval(&mut self, draft: Evaluation) -> Evaluation {
         Evaluation { id: self.ids.eval(), create_time: self.at, modify_time: self.at, ..draft }
     }
+}
+
+/// The context of the parts that change the raft group: its members, or who leads it.
+pub struct GroupContext<'a> {
+    pub now: Mono,
+    /// The disk has room for a full turn's writes.
+    pub space_free: bool,
+    pub replica: &'a mut Replica,
+    pub pending: &'a mut PendingEntries,
+    pub metrics: &'a mut Metrics,
+    pub outbox: &'a mut Outbox,
+}
+
+impl GroupContext<'_> {
+    /// Raft's members change with the entry that changes the list.
+    pub fn propose_change(
+        &mut self,
+        change: MembershipChange,
+        listed: MemberChange,
+        then: OnApply,
+    ) -> Result<(), ChangeRefused> {
+        let command = Command::ChangeMember(Box::new(listed));
+        let (index, term) = self.replica.propose_change(change, &command)?;
+        self.metrics.proposed(index, &command);
+        self.pending.insert((index, term), then);
+        Ok(())
+    }
+
+    pub fn reply(&mut self, token: u64, result: Result<WriteReply, Refusal>) {
+        reply(token, result, self.metrics, self.outbox);
+    }
+}
+
+fn reply(token: u64, result: Result<WriteReply, Refusal>, metrics: &mut Metrics, outbox: &mut Outbox) {
+    metrics.answered(token, result.is_err());
+    outbox.effect(Effect::Reply { token, result });
 }

@@ -53,11 +53,8 @@ impl Server {
         now: Mono,
         work: impl FnOnce(&mut FollowerWorkers, &mut Context<'_>) -> T,
     ) -> T {
-        let mut workers = std::mem::take(&mut self.follower_workers);
-        let (_, mut cx) = self.split(now);
-        let done = work(&mut workers, &mut cx);
-        self.follower_workers = workers;
-        done
+        let (parts, mut cx) = self.parts(now);
+        work(parts.follower_workers, &mut cx)
     }
 
     /// What this server's workers do for the leader that it follows.

@@ -6,6 +6,7 @@ use model::key::Seed;
 use model::plan::Decision;
 use model::time::Wall;
 use scheduler::Attempt;
+use wire::frame::{self, Body, Frame};
 use wire::http::{ForwardFailure, ForwardedResponse, Request};
 use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::rpc::Peer;
@@ -105,6 +106,13 @@ pub enum Effect {
         to: u64,
         message: SnapshotMessage,
     },
+}
+
+impl Effect {
+    /// A frame for another server. `request`: its number, or that of the frame that it answers; 0: none.
+    pub fn server_frame(to: u64, request: u64, body: Body) -> Effect {
+        Effect::Send { to: Peer::Server(to), bytes: frame::encode(&Frame { request, body }) }
+    }
 }
 
 #[derive(Clone, Debug)]

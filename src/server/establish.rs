@@ -136,7 +136,7 @@ mod tests {
     fn a_large_state_is_read_in_several_turns() {
         let mut alone = leaderless();
         let mut turns = 0;
-        while alone.server.leader.is_none() {
+        while alone.server.leadership.leader().is_none() {
             let request = Input::Request { token: 9, action: registration(spec("new", 1)) };
             let effects = alone.turn(vec![request]).effects;
             let told = |effect: &Effect| match effect {
@@ -145,7 +145,7 @@ mod tests {
             };
             assert!(effects.iter().any(told), "half a leader takes nothing");
             let is_due = alone.server.next_deadline() == Some(Mono(0));
-            assert!(is_due || alone.server.leader.is_some(), "it goes on at once");
+            assert!(is_due || alone.server.leadership.leader().is_some(), "it goes on at once");
             turns += 1;
         }
         // each evaluation is looked at twice: the job's first row, and itself
@@ -207,7 +207,7 @@ mod tests {
         alone.server.step_down(alone.now);
         alone.server.replica.propose(&Command::UpdateEvals { evals: vec![], at: AT }).expect("it leads");
         let mut asks_for_key = false;
-        while alone.server.leader.is_none() {
+        while alone.server.leadership.leader().is_none() {
             let effects = alone.turn(vec![]).effects;
             asks_for_key |= effects.iter().any(|effect| matches!(effect, Effect::MakeSigningKey));
         }
@@ -220,11 +220,10 @@ mod tests {
     fn a_leader_deposed_meanwhile_begins_to_establish_anew() {
         let mut alone = leaderless();
         alone.turn(vec![]);
-        let term = alone.server.establishing.as_ref().expect("it is under way").term();
+        let term = alone.server.leadership.term().expect("it is under way");
         alone.server.replica.step_down();
         alone.turn(vec![asks(registration(spec("new", 1)))]);
-        let term_now = |alone: &Alone| alone.server.establishing.as_ref().map(|under_way| under_way.term());
-        assert!(term_now(&alone).is_none_or(|now| now > term), "of no earlier term");
+        assert!(alone.server.leadership.term().is_none_or(|now| now > term), "of no earlier term");
         alone.lead();
         assert!(alone.leader().term > term);
         assert_eq!(ready(&alone), EVALS as u64, "each once");

@@ -3,40 +3,49 @@
 //!
 //! Refuses to know: what a level is about. Invariant: a server is listed with at least the level that the region has.
 
-use super::Server;
+use super::context::GroupContext;
+use super::effects::Effect;
+use super::members::MemberList;
+use super::outbox::Outbox;
 use super::pending::OnApply;
-use model::time::Mono;
 use state::fault::Fault;
 use wire::command::Command;
 use wire::feature_level::MAX_FEATURE_LEVEL;
-use wire::frame::{self, Body, Frame};
+use wire::frame::Body;
 use wire::request::{Refusal, RefusalKind};
-use wire::rpc::Peer;
 use wire::server_rpc::ServerReply;
 
-impl Server {
+/// The leader's part.
+#[derive(Default)]
+pub struct LevelRise {
+    /// The entry that raises the level, if this leader has proposed one.
+    proposed: Option<u64>,
+}
+
+impl LevelRise {
     /// Raises the level once all servers know a higher one. True: that is under way, and servers have to wait before they are listed.
-    pub(super) fn raise_feature_level(&mut self) -> bool {
-        let (known, applied) = (self.members.common_level(), self.replica.applied());
-        let Some(leader) = &mut self.leader else { return false };
-        if leader.membership.raised_at.is_some_and(|index| index > applied) {
+    pub fn propose(&mut self, cx: &mut GroupContext<'_>) -> bool {
+        if self.proposed.is_some_and(|index| index > cx.replica.applied()) {
             return true;
         }
-        let level = known.min(MAX_FEATURE_LEVEL);
-        if level <= self.members.feature_level {
+        let members = cx.replica.members();
+        let level = members.common_level().min(MAX_FEATURE_LEVEL);
+        if level <= members.feature_level {
             return false;
         }
         let command = Command::RaiseFeatureLevel { level };
-        let Ok((index, term)) = self.replica.propose(&command) else { return true };
+        let Ok((index, term)) = cx.replica.propose(&command) else { return true };
         tracing::info!(target: "nomad", level, "all servers know more: the region's feature level rises");
-        leader.membership.raised_at = Some(index);
-        self.pending.insert((index, term), OnApply::Nothing);
+        self.proposed = Some(index);
+        cx.pending.insert((index, term), OnApply::Nothing);
         true
     }
+}
 
+impl MemberList {
     /// Why a command waits until all servers know it.
-    pub(super) fn beyond_level(&self, command: &Command) -> Option<Refusal> {
-        let (needed, present) = (command.feature_level(), self.members.feature_level);
+    pub fn beyond_level(&self, command: &Command) -> Option<Refusal> {
+        let (needed, present) = (command.feature_level(), self.feature_level);
         (needed > present).then(|| {
             let why = format!(
                 "not all servers know this yet: it needs feature level {needed}, and the region has {present}; install a newer \
@@ -46,23 +55,21 @@ impl Server {
         })
     }
 
-    pub(super) fn is_too_old(&self, level: u32) -> bool {
-        level < self.members.feature_level
+    /// Whether a server whose build knows this level knows less than the region.
+    pub fn is_too_old(&self, level: u32) -> bool {
+        level < self.feature_level
     }
+}
 
-    pub(super) fn reject_too_old(&mut self, id: u64, now: Mono) {
-        let level = self.members.feature_level;
-        tracing::warn!(target: "nomad", id, level, "a server's build knows less than the region's feature level");
-        let body = Body::ServerReply(ServerReply::TooOld { level });
-        let (_, mut cx) = self.split(now);
-        cx.send(Peer::Server(id), frame::encode(&Frame { request: 0, body }));
-    }
+/// Tells a server that the region's level is higher than what its build knows.
+pub fn reject_too_old(id: u64, level: u32, outbox: &mut Outbox) {
+    tracing::warn!(target: "nomad", id, level, "a server's build knows less than the region's feature level");
+    outbox.effect(Effect::server_frame(id, 0, Body::ServerReply(ServerReply::TooOld { level })));
+}
 
-    /// The region's leader says that this build knows too little.
-    pub(super) fn rejected_too_old(&self, level: u32) -> Result<(), Fault> {
-        let known = self.config.info.feature_level;
-        if level > known { Err(Fault::needs_level(level, known)) } else { Ok(()) }
-    }
+/// The region's leader says that this build, which knows the level `known`, knows too little.
+pub fn rejected_too_old(level: u32, known: u32) -> Result<(), Fault> {
+    if level > known { Err(Fault::needs_level(level, known)) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -83,8 +90,12 @@ mod tests {
         alone.propose(&Command::RaiseFeatureLevel { level: 2 });
         alone.turn(vec![]);
         assert_eq!(alone.server.replica.raft().position().last_index, end, "it is in no log");
-        let refusal =
-            alone.server.beyond_level(&Command::RaiseFeatureLevel { level: 2 }).expect("is refused");
+        let refusal = alone
+            .server
+            .replica
+            .members()
+            .beyond_level(&Command::RaiseFeatureLevel { level: 2 })
+            .expect("is refused");
         assert!(
             refusal.message.contains("needs feature level 2, and the region has 1"),
             "{}",
@@ -94,26 +105,31 @@ mod tests {
 
     #[test]
     fn a_server_that_is_told_that_it_is_too_old_stops() {
-        let alone = Alone::with(|_| {});
-        let stopped = alone.server.rejected_too_old(2).expect_err("its build knows 1");
+        let stopped = rejected_too_old(2, 1).expect_err("its build knows 1");
         let why = stopped.to_string();
         assert!(matches!(stopped, Fault::Newer(_)) && why.contains("install one of them"), "{why}");
-        assert_eq!(alone.server.rejected_too_old(1), Ok(()), "somebody is mistaken");
+        assert_eq!(rejected_too_old(1, 1), Ok(()), "somebody is mistaken");
     }
 
     /// While it rises nobody is listed: one that knows less could come in between.
     #[test]
     fn nobody_is_listed_while_the_level_rises() {
         let mut alone = Alone::with(|_| {});
-        let (now, id) = (alone.now, alone.server.id());
+        let id = alone.server.id();
         alone.server.config.info = knows(2);
-        alone.server.announced(id, id, knows(2), now);
+        let announce = |alone: &mut Alone, id, info| {
+            let now = alone.now;
+            alone.leader().membership.announce(id, info, now);
+        };
+        announce(&mut alone, id, knows(2));
         (0..20).for_each(|_| {
             alone.turn(vec![]);
-            if alone.server.members.common_level() == 2 && alone.server.members.feature_level == 1 {
-                alone.server.announced(8, 8, knows(1), now);
+            if alone.server.replica.members().common_level() == 2
+                && alone.server.replica.members().feature_level == 1
+            {
+                announce(&mut alone, 8, knows(1));
             }
         });
-        assert!(alone.server.members.get(8).is_none(), "it knows less than the region has now");
+        assert!(alone.server.replica.members().get(8).is_none(), "it knows less than the region has now");
     }
 }

@@ -34,16 +34,14 @@ const FORWARD_TIMEOUT: Span = Span::seconds(30);
 const NODE_TIMEOUT: Span = Span(FORWARD_TIMEOUT.0 + MAX_HOLD.0);
 
 impl Server {
-    /// Calls `work` with the forwarding taken out of the server, so that it can have a context of all the rest.
+    /// Calls `work` with the forwarding and a context of all the rest.
     pub(super) fn with_forwarding(
         &mut self,
         now: Mono,
         work: impl FnOnce(&mut Forwarding, &mut Context<'_>),
     ) {
-        let mut forwarding = std::mem::take(&mut self.forwarding);
-        let (_, mut cx) = self.split(now);
-        work(&mut forwarding, &mut cx);
-        self.forwarding = forwarding;
+        let (parts, mut cx) = self.parts(now);
+        work(parts.forwarding, &mut cx);
     }
 
     /// A node's user is served by the server that the node is connected to, whether it leads or not.

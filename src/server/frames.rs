@@ -5,6 +5,8 @@
 
 use super::Server;
 use super::effects::Effect;
+use super::feature_level::rejected_too_old;
+use super::membership::notify_removed;
 use super::pending::Asker;
 use model::id::{NodeId, Uuid};
 use model::time::Mono;
@@ -29,7 +31,7 @@ impl Server {
             }
         };
         if let Peer::Server(server) = from
-            && !self.may_say(server, region, request, &body, now)
+            && !self.may_say(server, region, request, &body)
         {
             return Ok(());
         }
@@ -39,7 +41,7 @@ impl Server {
                 return self.asked_for_user(node, request, asked, now);
             }
             (Peer::Server(_), Body::Raft(message) | Body::Append(message)) => {
-                self.replica.receive(from, &message, now, self.space_free)
+                self.replica.receive(from, &message, now, self.disk.is_free)
             }
             (Peer::Server(server), Body::ServerRequest(asked)) => {
                 return self.asked_by_server(server, request, asked, now);
@@ -55,7 +57,7 @@ impl Server {
     }
 
     /// Whether a frame is accepted. Until both servers are of one region, they may only say hello and announce themselves.
-    fn may_say(&mut self, server: u64, region: Uuid, request: u64, body: &Body, now: Mono) -> bool {
+    fn may_say(&mut self, server: u64, region: Uuid, request: u64, body: &Body) -> bool {
         let (own, none) = (self.region(), Uuid::default());
         let meets =
             matches!(body, Body::ServerRequest(ServerRequest::Hello(_) | ServerRequest::Announce { .. }));
@@ -78,7 +80,7 @@ impl Server {
         if self.has_removed(server) {
             let is_reply = matches!(body, Body::ServerReply(_));
             if !is_reply {
-                self.notify_removed(server, request, now);
+                notify_removed(server, request, &mut self.outbox);
             }
             return false;
         }
@@ -88,7 +90,7 @@ impl Server {
 
     /// Whether the region has removed that server, as far as this one has applied.
     fn has_removed(&self, server: u64) -> bool {
-        !self.replica.raft().members().contains(server) && self.members.is_removed(server)
+        !self.replica.raft().members().contains(server) && self.replica.members().is_removed(server)
     }
 
     /// Marks frames to other servers with the region of this one.
@@ -111,7 +113,7 @@ impl Server {
             tracing::warn!(from, "dropped a snapshot of region {}", offer.region_id);
             return Ok(());
         }
-        self.replica.receive_snapshot(from, message, now, self.space_free)
+        self.replica.receive_snapshot(from, message, now, self.disk.is_free)
     }
 
     fn asked_by_node(
@@ -122,12 +124,11 @@ impl Server {
         now: Mono,
     ) -> Result<(), Fault> {
         let leader = self.other_leader();
-        if self.leader.is_none()
+        if self.leadership.leader().is_none()
             && let Some(leader) = leader
         {
             let body = Body::ServerRequest(ServerRequest::Node { node, request: asked });
-            let (_, mut cx) = self.split(now);
-            cx.send(Peer::Server(leader), frame::encode(&Frame { request, body }));
+            self.outbox.effect(Effect::server_frame(leader, request, body));
             return Ok(());
         }
         self.node_request(Asker { node, request, via: None }, asked, now)
@@ -157,7 +158,7 @@ impl Server {
                 return self.node_request(Asker { node, request: number, via: Some(server) }, request, now);
             }
             ServerRequest::Http(request) => {
-                let leads = self.leader.is_some();
+                let leads = self.leadership.leader().is_some();
                 self.with_forwarding(now, |all, cx| {
                     all.serve(Peer::Server(server), number, request, leads, cx)
                 });
@@ -168,9 +169,21 @@ impl Server {
                     Ok(())
                 });
             }
-            ServerRequest::Hello(said) => return self.hello(server, *said, now),
-            ServerRequest::Announce { id, info } => self.announced(server, id, *info, now),
-            ServerRequest::Clock { wall } => self.receive_time(server, wall, now),
+            ServerRequest::Hello(said) => {
+                let (parts, mut cx) = self.parts(now);
+                if let Some(founding) = parts.joining.hello(server, *said, &mut cx) {
+                    return self.found(&founding, now);
+                }
+            }
+            ServerRequest::Announce { id, info } => {
+                let (parts, mut cx) = self.parts(now);
+                let leader = parts.leader.map(|leader| &mut leader.membership);
+                parts.joining.announced(server, id, *info, leader, &mut cx);
+            }
+            ServerRequest::Clock { wall } => {
+                let leads = self.leadership.leader().is_some();
+                self.clocks.receive_time(server, wall, leads, &mut self.replica, now);
+            }
             ServerRequest::Planned(said) => {
                 let RemoteDecision { eval, token, result, is_split } = *said;
                 let result = result.map(Box::new);
@@ -196,13 +209,13 @@ impl Server {
                 self.with_follower_workers(now, |all, _| all.delivered(server, number, tasks, now));
             }
             ServerReply::Removed => {
-                self.removed();
+                self.joining.removed(&mut self.replica);
                 // the removed server did nothing, whatever it was asked
                 self.with_forwarding(now, |all, cx| {
                     all.answered(server, number, ServerReply::NotLeader, cx);
                 });
             }
-            ServerReply::TooOld { level } => return self.rejected_too_old(level),
+            ServerReply::TooOld { level } => return rejected_too_old(level, self.config.info.feature_level),
             reply => self.with_forwarding(now, |all, cx| all.answered(server, number, reply, cx)),
         }
         Ok(())

@@ -17,31 +17,31 @@ impl Server {
     /// The evaluations in the leader's queues, when no work on them is under way: then they must be the state's open ones.
     pub fn queued_at_rest(&self) -> Option<BTreeSet<EvalId>> {
         let is_busy = self.replica.has_work() || !self.pending.is_empty() || !self.outbox.is_empty();
-        self.leader.as_ref().filter(|_| !is_busy)?.evals.queued_at_rest()
+        self.leadership.leader().filter(|_| !is_busy)?.evals.queued_at_rest()
     }
 
     /// Whether this server leads, and the evaluation is blocked and nothing has released it.
     pub fn waits_for_room(&self, eval: EvalId) -> bool {
-        self.leader.as_ref().is_some_and(|leader| leader.evals.blocked().waits(eval))
+        self.leadership.leader().is_some_and(|leader| leader.evals.blocked().waits(eval))
     }
 
     /// The nodes whose drains this leader drives.
     pub fn draining(&self) -> Option<BTreeSet<NodeId>> {
-        self.leader.as_ref().map(|leader| leader.drainer.nodes())
+        self.leadership.leader().map(|leader| leader.drainer.nodes())
     }
 
     /// The deployments that this leader watches: the state's active ones.
     pub fn watched_deployments(&self) -> Option<BTreeSet<DeploymentId>> {
-        self.leader.as_ref().map(|leader| leader.deployments.known().collect())
+        self.leadership.leader().map(|leader| leader.deployments.known().collect())
     }
 
     /// The periodic jobs whose launches this leader times.
     pub fn timed_jobs(&self) -> Option<BTreeSet<JobKey>> {
-        self.leader.as_ref().map(|leader| leader.periodic.timed_jobs())
+        self.leadership.leader().map(|leader| leader.periodic.timed_jobs())
     }
 
     /// How many evaluations are in the queues or with workers although there is a pause: 0, or it is a bug.
     pub fn queued_in_the_pause(&self) -> usize {
-        self.leader.as_ref().map_or(0, |leader| leader.evals.queued_in_the_pause())
+        self.leadership.leader().map_or(0, |leader| leader.evals.queued_in_the_pause())
     }
 }

@@ -5,16 +5,17 @@
 //! Refuses to know: links and addresses, and what a leader does with whoever asks. Invariants: only a server on whose disk nothing
 //! was ever written begins a region, at most once; what is said of a region is said by a server that belongs to it.
 
-use super::Server;
 use super::context::Context;
+use super::effects::Effect;
+use super::members::MemberList;
+use super::membership::{Membership, notify_removed};
+use super::replica::Replica;
 use model::id::Uuid;
-use model::member::{Founding, ServerInfo};
+use model::member::{Founding, MAX_SERVER_ID, ServerInfo};
 use model::time::{Mono, Span};
 use state::fault::Fault;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::change::Change;
-use wire::frame::{self, Body, Frame};
-use wire::rpc::Peer;
+use wire::frame::Body;
 use wire::server_rpc::{Hello, ServerRequest};
 
 /// How often a server that does not belong to a region as it should says so.
@@ -26,7 +27,7 @@ const MAX_LINKS: usize = 64;
 
 pub struct Joining {
     /// Nothing was ever written on this server's disk.
-    pub may_found: bool,
+    may_found: bool,
     /// The region that this server wants to belong to, if its state is of none yet.
     joins: Option<Uuid>,
     /// The servers that told of that region.
@@ -70,7 +71,14 @@ impl Joining {
         self.next = Some(Mono::default());
     }
 
-    fn link_up(&mut self, peer: u64) {
+    pub fn link_up(&mut self, peer: u64, members: &MemberList) {
+        self.add_link(peer);
+        if members.founding.is_none() {
+            self.schedule_now();
+        }
+    }
+
+    fn add_link(&mut self, peer: u64) {
         if self.links.len() < MAX_LINKS {
             self.links.insert(peer);
         }
@@ -110,175 +118,194 @@ impl Joining {
         };
         all.iter().all(sees_all).then_some(all)
     }
-}
 
-impl Server {
     /// The region that this server belongs to, or wants to; all zero: none.
-    pub(super) fn region(&self) -> Uuid {
-        self.members.region_id().or(self.joining.joins).unwrap_or_default()
+    pub fn region(&self, members: &MemberList) -> Uuid {
+        members.region_id().or(self.joins).unwrap_or_default()
     }
 
-    pub(super) fn link_up(&mut self, peer: u64) {
-        self.joining.link_up(peer);
-        if self.members.founding.is_none() {
-            self.joining.schedule_now();
-        }
+    /// Another server that leads, as far as this one knows.
+    pub fn other_leader(&self, raft: &raft::RaftNode) -> Option<u64> {
+        raft.leader().filter(|&id| id != raft.id() && !self.is_removed)
     }
 
-    /// What is due until this server belongs to its region as it should.
-    pub(super) fn join(&mut self, now: Mono) -> Result<(), Fault> {
-        if self.joining.next.is_none_or(|next| next > now) {
-            return Ok(());
+    /// What is due until this server belongs to its region as it should. A region that it is to begin comes before its next hello.
+    pub fn advance(&mut self, leader: Option<&mut Membership>, cx: &mut Context<'_>) -> Option<Founding> {
+        if self.next.is_none_or(|next| next > cx.now) {
+            return None;
         }
-        self.joining.next = (!self.is_settled()).then(|| now.after(ROUND));
-        self.joining.rounds = self.joining.rounds.wrapping_add(1);
-        if self.joining.next.is_none() {
-            return Ok(());
+        let is_settled = self.is_settled(cx.raft.id(), &cx.config.info, cx.members);
+        self.next = (!is_settled).then(|| cx.now.after(ROUND));
+        self.rounds = self.rounds.wrapping_add(1);
+        if is_settled {
+            return None;
         }
-        if self.region() != Uuid::default() {
-            self.announce(now);
+        if self.region(cx.members) != Uuid::default() {
+            self.announce(leader, cx);
             // the servers that told of the region are gone: others may know it, too
-            if self.members.founding.is_none() && self.joining.announced_by.is_empty() {
-                self.say_hello(now);
+            if cx.members.founding.is_none() && self.announced_by.is_empty() {
+                self.say_hello(cx);
             }
-            return Ok(());
+            return None;
         }
-        self.joining.seen.retain(|_, seen| now.since(seen.at) < SEEN_FOR);
-        if let Some(founding) = self.may_begin(now) {
-            self.found(&founding, now)?;
+        self.seen.retain(|_, seen| cx.now.since(seen.at) < SEEN_FOR);
+        let founding = self.may_begin(cx);
+        if founding.is_none() {
+            self.say_hello(cx);
         }
-        self.say_hello(now);
-        Ok(())
+        founding
     }
 
     /// The region lists this server as it is, or has removed it.
-    fn is_settled(&self) -> bool {
-        let listed = self.members.get(self.id()).is_some_and(|member| member.info == self.config.info);
-        self.joining.is_removed || (listed && self.members.founding.is_some())
+    fn is_settled(&self, own: u64, info: &ServerInfo, members: &MemberList) -> bool {
+        let listed = members.get(own).is_some_and(|member| member.info == *info);
+        self.is_removed || (listed && members.founding.is_some())
     }
 
-    fn may_begin(&mut self, now: Mono) -> Option<Founding> {
-        let (own, expect) = (self.id(), self.config.bootstrap_expect);
-        if !self.joining.may_found || expect == 0 {
+    fn may_begin(&self, cx: &mut Context<'_>) -> Option<Founding> {
+        let (own, expect) = (cx.raft.id(), cx.config.bootstrap_expect);
+        if !self.may_found || expect == 0 {
             return None;
         }
-        if expect == 1 && !self.joining.may_begin_alone(self.config.knows_others) {
+        if expect == 1 && !self.may_begin_alone(cx.config.knows_others) {
             return None;
         }
-        let ids = self.joining.founders(own, expect)?;
-        let info = |id: u64| match self.joining.seen.get(&id) {
+        let ids = self.founders(own, expect)?;
+        let info = |id: u64| match self.seen.get(&id) {
             Some(seen) => seen.info.clone(),
-            None => self.config.info.clone(),
+            None => cx.config.info.clone(),
         };
         let servers = ids.into_iter().map(|id| (id, info(id))).collect();
-        let (region_id, scheduler) = (self.ids.uuid(), self.config.scheduler);
-        Some(Founding { region_id, at: self.clock.at(now), servers, scheduler })
+        let (region_id, scheduler) = (cx.ids.uuid(), cx.config.scheduler);
+        Some(Founding { region_id, at: cx.clock.at(cx.now), servers, scheduler })
     }
 
-    /// Begins the region, durably before anybody is told.
-    fn found(&mut self, founding: &Founding, now: Mono) -> Result<(), Fault> {
-        self.replica.found(founding)?;
+    /// Begins the region, durably before anybody is told. `info`: what the others are to know of this server.
+    pub fn found(
+        &mut self,
+        founding: &Founding,
+        info: &ServerInfo,
+        replica: &mut Replica,
+        now: Mono,
+    ) -> Result<(), Fault> {
+        replica.found(founding)?;
         let servers: Vec<u64> = founding.ids().collect();
         tracing::info!(target: "nomad", region_id = %founding.region_id, ?servers, "a region begins");
-        self.joining.may_found = false;
-        self.changes.extend(servers.into_iter().map(|id| Change::Member { id }));
-        self.members_changed(now)
+        self.may_found = false;
+        self.members_changed(info, replica, now)
     }
 
     /// Reads the list of servers from the state again.
-    pub(super) fn members_changed(&mut self, now: Mono) -> Result<(), Fault> {
-        self.members = super::members::MemberList::read(&self.replica.reader().view()?)?;
-        if self.members.is_removed(self.id()) {
-            self.removed();
+    pub fn members_changed(
+        &mut self,
+        info: &ServerInfo,
+        replica: &mut Replica,
+        now: Mono,
+    ) -> Result<(), Fault> {
+        replica.read_members()?;
+        let own = replica.raft().id();
+        if replica.members().is_removed(own) {
+            self.removed(replica);
         }
-        if !self.is_settled() {
-            self.joining.next = Some(now);
+        if !self.is_settled(own, info, replica.members()) {
+            self.next = Some(now);
         }
         Ok(())
     }
 
     /// The region does without this server from now on.
-    pub(super) fn removed(&mut self) {
-        if !self.joining.is_removed {
+    pub fn removed(&mut self, replica: &mut Replica) {
+        if !self.is_removed {
             tracing::error!(
                 target: "nomad",
                 "this server was removed from its region and takes no part in it any more: to let this machine join \
                  again, start it with an empty data directory"
             );
         }
-        self.joining.is_removed = true;
-        self.replica.retire();
+        self.is_removed = true;
+        replica.retire();
     }
 
     /// Announces this server to the leader, or to a server that may know it.
-    fn announce(&mut self, now: Mono) {
-        let (id, info) = (self.id(), self.config.info.clone());
-        if let Some(leader) = &mut self.leader {
-            return leader.membership.announce(id, info, now);
+    fn announce(&self, leader: Option<&mut Membership>, cx: &mut Context<'_>) {
+        let (id, info) = (cx.raft.id(), cx.config.info.clone());
+        if let Some(leader) = leader {
+            return leader.announce(id, info, cx.now);
         }
-        let rounds = self.joining.rounds;
-        let announced_by = &self.joining.announced_by;
-        let any = (!announced_by.is_empty()).then(|| announced_by[rounds % announced_by.len()]);
+        let any =
+            (!self.announced_by.is_empty()).then(|| self.announced_by[self.rounds % self.announced_by.len()]);
         // a leader that is gone is not the only one to be asked
-        let to = self.other_leader().filter(|_| any.is_none() || rounds.is_multiple_of(2)).or(any);
-        if let Some(to) = to {
-            let (_, mut cx) = self.split(now);
-            say(to, ServerRequest::Announce { id, info: Box::new(info) }, &mut cx);
+        let leader = self.other_leader(cx.raft).filter(|_| any.is_none() || self.rounds.is_multiple_of(2));
+        if let Some(to) = leader.or(any) {
+            say(to, ServerRequest::Announce { id, info: Box::new(info) }, cx);
         }
     }
 
-    fn say_hello(&mut self, now: Mono) {
-        let hello = self.own_hello();
-        let links = self.joining.links.clone();
-        let (_, mut cx) = self.split(now);
-        for peer in links {
-            say(peer, ServerRequest::Hello(Box::new(hello.clone())), &mut cx);
+    /// A server announces itself, or another server passes that on.
+    pub fn announced(
+        &self,
+        from: u64,
+        id: u64,
+        info: ServerInfo,
+        leader: Option<&mut Membership>,
+        cx: &mut Context<'_>,
+    ) {
+        let is_direct = from == id;
+        if !(1..=MAX_SERVER_ID).contains(&id) || !info.is_bounded() {
+            tracing::warn!(from, "a server announces itself in a way that cannot be");
+        } else if cx.members.is_removed(id) {
+            notify_removed(id, 0, cx.outbox);
+        } else if let Some(leader) = leader {
+            leader.announce(id, info, cx.now);
+        } else if let Some(leader) = self.other_leader(cx.raft).filter(|_| is_direct) {
+            say(leader, ServerRequest::Announce { id, info: Box::new(info) }, cx);
         }
     }
 
-    fn own_hello(&self) -> Hello {
-        let expect = if self.joining.may_found { self.config.bootstrap_expect } else { 0 };
+    pub fn say_hello(&self, cx: &mut Context<'_>) {
+        let hello = self.own_hello(cx);
+        for peer in &self.links {
+            say(*peer, ServerRequest::Hello(Box::new(hello.clone())), cx);
+        }
+    }
+
+    fn own_hello(&self, cx: &Context<'_>) -> Hello {
+        let expect = if self.may_found { cx.config.bootstrap_expect } else { 0 };
         Hello {
-            info: self.config.info.clone(),
+            info: cx.config.info.clone(),
             expect,
-            sees: self.joining.empty(self.id(), expect),
-            founding: self.members.founding.clone(),
+            sees: self.empty(cx.raft.id(), expect),
+            founding: cx.members.founding.clone(),
         }
     }
 
-    pub(super) fn hello(&mut self, from: u64, said: Hello, now: Mono) -> Result<(), Fault> {
-        match (self.members.founding.is_some(), said.founding) {
+    /// Another server's hello, and the region that this one is to begin with it.
+    pub fn hello(&mut self, from: u64, said: Hello, cx: &mut Context<'_>) -> Option<Founding> {
+        match (cx.members.founding.is_some(), said.founding) {
             (true, Some(_)) => {}
-            (true, None) => {
-                let hello = self.own_hello();
-                let (_, mut cx) = self.split(now);
-                say(from, ServerRequest::Hello(Box::new(hello)), &mut cx);
-            }
+            (true, None) => say(from, ServerRequest::Hello(Box::new(self.own_hello(cx))), cx),
             (false, Some(founding)) if founding.is_sound() => {
-                return self.told_of_region(from, founding, now);
+                return self.told_of_region(from, founding, cx.raft.id());
             }
             (false, Some(_)) => tracing::warn!(from, "a server tells of a region that cannot be"),
             (false, None) => {
-                self.joining.link_up(from);
-                let seen = Seen { info: said.info, expect: said.expect, sees: said.sees, at: now };
-                let is_known = self.joining.seen.contains_key(&from);
-                if seen.info.is_bounded()
-                    && seen.sees.len() <= MAX_LINKS
-                    && self.joining.links.contains(&from)
-                {
-                    self.joining.seen.insert(from, seen);
+                self.add_link(from);
+                let seen = Seen { info: said.info, expect: said.expect, sees: said.sees, at: cx.now };
+                let is_known = self.seen.contains_key(&from);
+                if seen.info.is_bounded() && seen.sees.len() <= MAX_LINKS && self.links.contains(&from) {
+                    self.seen.insert(from, seen);
                 }
                 if !is_known {
-                    self.joining.schedule_now();
+                    self.schedule_now();
                 }
             }
         }
-        Ok(())
+        None
     }
 
-    /// The first region that is heard of is this server's.
-    fn told_of_region(&mut self, from: u64, founding: Founding, now: Mono) -> Result<(), Fault> {
-        let region = *self.joining.joins.get_or_insert(founding.region_id);
+    /// The first region that is heard of is this server's: it begins it if it is one of the founders.
+    fn told_of_region(&mut self, from: u64, founding: Founding, own: u64) -> Option<Founding> {
+        let region = *self.joins.get_or_insert(founding.region_id);
         if region != founding.region_id {
             tracing::warn!(
                 from,
@@ -286,22 +313,21 @@ impl Server {
                  start them with empty data directories",
                 founding.region_id
             );
-            return Ok(());
+            return None;
         }
-        if !self.joining.announced_by.contains(&from) && self.joining.announced_by.len() < MAX_LINKS {
-            self.joining.announced_by.push(from);
+        if !self.announced_by.contains(&from) && self.announced_by.len() < MAX_LINKS {
+            self.announced_by.push(from);
         }
-        if self.joining.may_found && founding.ids().any(|id| id == self.id()) {
-            return self.found(&founding, now);
+        if self.may_found && founding.ids().any(|id| id == own) {
+            return Some(founding);
         }
-        self.joining.schedule_now();
-        Ok(())
+        self.schedule_now();
+        None
     }
 }
 
-pub fn say(to: u64, what: ServerRequest, cx: &mut Context<'_>) {
-    let bytes = frame::encode(&Frame { request: 0, body: Body::ServerRequest(what) });
-    cx.send(Peer::Server(to), bytes);
+fn say(to: u64, what: ServerRequest, cx: &mut Context<'_>) {
+    cx.outbox.effect(Effect::server_frame(to, 0, Body::ServerRequest(what)));
 }
 
 #[cfg(test)]

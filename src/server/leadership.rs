@@ -3,42 +3,91 @@
 //! Refuses to know: elections, which are raft's.
 
 use super::establish::{EstablishLeadership, Established};
+use super::leader::Leader;
 use super::reservations::ReservationChange;
 use super::{NO_LEADER, Server, UNKNOWN, unavailable};
 use model::time::Mono;
 use state::fault::Fault;
 
+/// Whether this server leads.
+#[derive(Default)]
+pub enum Leadership {
+    #[default]
+    Follows,
+    /// Leads, and reads what came before.
+    Establishes(Box<EstablishLeadership>),
+    /// Leads, and has applied everything from before.
+    Leads(Box<Leader>),
+}
+
+impl Leadership {
+    pub fn leader(&self) -> Option<&Leader> {
+        match self {
+            Leadership::Leads(leader) => Some(leader),
+            _ => None,
+        }
+    }
+
+    pub fn leader_mut(&mut self) -> Option<&mut Leader> {
+        match self {
+            Leadership::Leads(leader) => Some(leader),
+            _ => None,
+        }
+    }
+
+    pub fn is_establishing(&self) -> bool {
+        matches!(self, Leadership::Establishes(_))
+    }
+
+    fn take_establishing(&mut self) -> Option<Box<EstablishLeadership>> {
+        match std::mem::take(self) {
+            Leadership::Establishes(establishing) => Some(establishing),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// The term in which this server leads.
+    pub fn term(&self) -> Option<u64> {
+        match self {
+            Leadership::Follows => None,
+            Leadership::Establishes(establishing) => Some(establishing.term()),
+            Leadership::Leads(leader) => Some(leader.term),
+        }
+    }
+}
+
 impl Server {
     /// This server leads and has applied all that came before.
     pub(super) fn begin_to_lead(&mut self, now: Mono) -> Result<(), Fault> {
         assert!(self.pending.is_empty(), "a new leader has proposed nothing");
-        self.clock.begin_to_lead(now);
+        self.clocks.own.begin_to_lead(now);
         let term = self.replica.raft().term();
         let (_, mut cx) = self.split(now);
-        self.establishing = Some(Box::new(EstablishLeadership::new(term, &mut cx)?));
+        let establishing = EstablishLeadership::new(term, &mut cx)?;
+        self.leadership = Leadership::Establishes(Box::new(establishing));
         Ok(())
     }
 
     /// Builds the leader's parts, some rows a turn.
     pub(super) fn establish_leadership(&mut self, now: Mono) -> Result<(), Fault> {
-        let Some(establishing) = self.establishing.take() else { return Ok(()) };
+        let Some(establishing) = self.leadership.take_establishing() else { return Ok(()) };
         let (_, mut cx) = self.split(now);
         match establishing.advance(&mut cx)? {
             Established::Leads(leader) => {
-                self.leader = Some(*leader);
-                self.judge_clock(now);
+                self.leadership = Leadership::Leads(leader);
+                self.clocks.judge(true, &mut self.replica, now);
             }
-            Established::NotYet(establishing) => self.establishing = Some(establishing),
+            Established::NotYet(establishing) => self.leadership = Leadership::Establishes(establishing),
         }
         // the disk may have become full, or free, meanwhile
         self.with_leader(now, |leader, cx| leader.evals.follow_disk_space(cx))
     }
 
     pub(super) fn step_down_if_deposed(&mut self, now: Mono) {
-        let leads = |term| self.replica.leads(term);
-        let is_deposed = self.leader.as_ref().is_some_and(|leader| !leads(leader.term))
-            || self.establishing.as_ref().is_some_and(|establishing| !leads(establishing.term()));
-        if is_deposed {
+        if self.leadership.term().is_some_and(|term| !self.replica.leads(term)) {
             self.step_down(now);
         }
     }
@@ -47,8 +96,7 @@ impl Server {
     /// to be applied in this turn.
     pub(super) fn step_down(&mut self, now: Mono) {
         tracing::info!(target: "nomad", "cluster leadership lost");
-        self.establishing = None;
-        let Some(leader) = self.leader.take() else { return };
+        let Leadership::Leads(leader) = std::mem::take(&mut self.leadership) else { return };
         let (_, mut cx) = self.split(now);
         leader.step_down(&mut cx);
         cx.metrics.step_down();
@@ -60,11 +108,14 @@ impl Server {
 
     /// A server that stepped down does not know what becomes of its entries that were not applied yet.
     pub(super) fn abandon_if_deposed(&mut self, now: Mono) {
-        if self.leader.is_none() {
+        if self.leadership.leader().is_none() {
             for then in self.pending.abandon() {
                 self.reply_to_waiting(&then, unavailable(UNKNOWN), now);
             }
         }
-        assert!(self.leader.is_some() || self.pending.is_empty(), "only a leader has entries pending");
+        assert!(
+            self.leadership.leader().is_some() || self.pending.is_empty(),
+            "only a leader has entries pending"
+        );
     }
 }

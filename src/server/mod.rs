@@ -1,5 +1,6 @@
-//! A server's brain: its replica of the region, and while it leads the parts of a leader: evaluation broker, plan applier,
-//! heartbeats, deployment watcher, drainer, periodic launches, garbage collector.
+//! A server's brain: its replica of the region; the parts that it has whether it leads or not, such as joining and clocks; and while it
+//! leads the parts of a leader: evaluation broker, plan applier, heartbeats, deployment watcher, drainer, periodic launches,
+//! garbage collector.
 //!
 //! A plain struct: inputs go in, effects come out, and nothing else changes it. Refuses to know: sockets, threads, clocks
 //! and entropy. Invariants: an effect that rests on a write leaves only after the write is durable; each request is
@@ -38,6 +39,7 @@ mod members;
 mod membership;
 mod metrics;
 mod nodes;
+mod operator;
 mod outbox;
 mod peer_clocks;
 mod pending;
@@ -61,36 +63,34 @@ pub mod why;
 pub mod worker;
 
 use clock::WallClock;
-use context::Context;
+use context::{Context, GroupContext};
 use dequeue::FollowerWorkers;
-use disk_full::HandoverRequests;
-use effects::{Effect, Input};
-use establish::EstablishLeadership;
+use disk_full::StoreSpace;
+use effects::Input;
 use forwarding::Forwarding;
 use heartbeat::HeartbeatRules;
 use ids::Ids;
 use joining::Joining;
 use leader::Leader;
-use members::MemberList;
-use membership::{Handover, Removal};
+use leadership::Leadership;
 use metrics::Metrics;
 use model::cron::Zones;
 use model::garbage::GarbageRules;
 use model::job::JobType;
-use model::member::ServerInfo;
+use model::member::{Founding, ServerInfo};
 use model::scheduling::SchedulerSettings;
 use model::time::Mono;
+use operator::OperatorRequests;
 use outbox::{Outbox, Proposal};
-use peer_clocks::PeerClocks;
+use peer_clocks::Clocks;
 use pending::{MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
 use reads::PendingReads;
-use replica::{AppliedEntry, Replica, StepOutcome};
+use replica::{AppliedEntry, Replica};
 use reservations::ReservationChange;
 use state::fault::Fault;
 use state::store::{Recovered, Store};
 use wire::change::Change;
 use wire::command::Command;
-use wire::event::Events;
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 use wire::rpc::{NodeReply, Peer};
 
@@ -131,15 +131,9 @@ pub struct Config {
 pub struct Server {
     config: Config,
     replica: Replica,
-    members: MemberList,
     joining: Joining,
-    handover: Option<Handover>,
-    /// Removals of servers whose answers wait.
-    removals: Vec<Removal>,
-    /// Leads, and has applied everything from before.
-    leader: Option<Leader>,
-    /// Leads, and reads what came before.
-    establishing: Option<Box<EstablishLeadership>>,
+    operator: OperatorRequests,
+    leadership: Leadership,
     pending: PendingEntries,
     reads: PendingReads,
     forwarding: Forwarding,
@@ -147,31 +141,37 @@ pub struct Server {
     outbox: Outbox,
     metrics: Metrics,
     ids: Ids,
-    clock: WallClock,
-    peer_clocks: PeerClocks,
-    space_free: bool,
-    handovers: HandoverRequests,
-    changes: Vec<Change>,
-    events: Vec<Events>,
-    restored: bool,
+    clocks: Clocks,
+    disk: StoreSpace,
+    /// What this turn has led to; its effects are in the outbox until it ends.
+    outcome: Turn,
+}
+
+/// The parts, beside the context that their methods take.
+struct ServerParts<'a> {
+    joining: &'a mut Joining,
+    operator: &'a mut OperatorRequests,
+    leader: Option<&'a mut Leader>,
+    reads: &'a mut PendingReads,
+    forwarding: &'a mut Forwarding,
+    follower_workers: &'a mut FollowerWorkers,
+    clocks: &'a mut Clocks,
 }
 
 impl Server {
     /// Opens a server on what its disk holds. `seed` decides ids and jitter.
     pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Fault> {
         let raft = raft::Config { id: recovered.server_id, seed };
-        let joining = Joining::new(recovered.is_empty());
-        let replica = Replica::open(raft, store, recovered)?;
+        let mut joining = Joining::new(recovered.is_empty());
+        let mut replica = Replica::open(raft, store, recovered)?;
+        joining.members_changed(&config.info, &mut replica, Mono::default())?;
         let mut clock = WallClock::default();
         clock.observe_stamp(replica.last_stamp(), None);
-        let mut server = Server {
+        Ok(Server {
             replica,
-            members: MemberList::default(),
             joining,
-            handover: None,
-            removals: vec![],
-            leader: None,
-            establishing: None,
+            operator: OperatorRequests::default(),
+            leadership: Leadership::default(),
             pending: PendingEntries::default(),
             reads: PendingReads::default(),
             forwarding: Forwarding::new(seed),
@@ -179,37 +179,60 @@ impl Server {
             outbox: Outbox::default(),
             metrics: Metrics::default(),
             ids: Ids::new(seed),
-            clock,
-            peer_clocks: PeerClocks::default(),
-            space_free: true,
-            handovers: HandoverRequests::default(),
-            changes: vec![],
-            events: vec![],
-            restored: false,
+            clocks: Clocks::new(clock),
+            disk: StoreSpace::default(),
+            outcome: Turn::default(),
             config,
-        };
-        server.members_changed(Mono::default())?;
-        Ok(server)
+        })
     }
 
-    /// The leader's parts, if this server leads, and what they are given.
-    fn split(&mut self, now: Mono) -> (Option<&mut Leader>, Context<'_>) {
+    /// The parts, and what they are given.
+    fn parts(&mut self, now: Mono) -> (ServerParts<'_>, Context<'_>) {
         let cx = Context {
             config: &self.config,
             now,
-            at: self.clock.stamp(now),
-            clock: self.clock,
-            space_free: self.space_free,
+            at: self.clocks.own.stamp(now),
+            clock: self.clocks.own,
+            space_free: self.disk.is_free,
             applied: self.replica.applied(),
             log_end: self.replica.raft().position().last_index,
             has_peers: self.replica.has_peers(),
             reader: self.replica.reader(),
             raft: self.replica.raft(),
+            members: self.replica.members(),
             ids: &mut self.ids,
             metrics: &mut self.metrics,
             outbox: &mut self.outbox,
         };
-        (self.leader.as_mut(), cx)
+        let parts = ServerParts {
+            joining: &mut self.joining,
+            operator: &mut self.operator,
+            leader: self.leadership.leader_mut(),
+            reads: &mut self.reads,
+            forwarding: &mut self.forwarding,
+            follower_workers: &mut self.follower_workers,
+            clocks: &mut self.clocks,
+        };
+        (parts, cx)
+    }
+
+    /// The leader's parts, if this server leads, and what they are given.
+    fn split(&mut self, now: Mono) -> (Option<&mut Leader>, Context<'_>) {
+        let (parts, cx) = self.parts(now);
+        (parts.leader, cx)
+    }
+
+    /// The parts that change the raft group, and what they are given.
+    fn split_group(&mut self, now: Mono) -> (Option<&mut Leader>, &mut OperatorRequests, GroupContext<'_>) {
+        let cx = GroupContext {
+            now,
+            space_free: self.disk.is_free,
+            replica: &mut self.replica,
+            pending: &mut self.pending,
+            metrics: &mut self.metrics,
+            outbox: &mut self.outbox,
+        };
+        (self.leadership.leader_mut(), &mut self.operator, cx)
     }
 
     fn with_leader(
@@ -233,7 +256,7 @@ impl Server {
             Input::Served { serving, response } => {
                 self.with_forwarding(now, |all, cx| all.served(serving, response, cx));
             }
-            Input::LinkUp { peer } => self.link_up(peer),
+            Input::LinkUp { peer } => self.joining.link_up(peer, self.replica.members()),
             Input::LinkDown { peer } => {
                 self.joining.link_down(peer);
                 self.replica.link_lost(peer);
@@ -250,7 +273,10 @@ impl Server {
             Input::SigningKey { seed, public } => {
                 return self.with_leader(now, |_, cx| keys::signing_key_made(seed, public, cx));
             }
-            Input::Space { free } => return self.space_changed(free, now),
+            Input::Space { free } => {
+                self.disk.is_free = free;
+                return self.with_leader(now, |leader, cx| leader.evals.follow_disk_space(cx));
+            }
             Input::Snapshot { from, message } => return self.snapshot(from, message, now),
         }
         Ok(())
@@ -264,8 +290,14 @@ impl Server {
             (None, _) => cx.refuse(token, RefusalKind::Unavailable, NO_LEADER),
             (_, Some(refusal)) => cx.reply(token, Err(refusal)),
             (Some(leader), None) => match action {
-                WriteRequest::RemoveServer { id } => self.remove_server(token, id, now),
-                WriteRequest::TransferLeadership { to } => self.transfer_leadership(token, to, now),
+                WriteRequest::RemoveServer { id } => {
+                    let (_, operator, mut cx) = self.split_group(now);
+                    operator.remove_server(token, id, &mut cx);
+                }
+                WriteRequest::TransferLeadership { to } => {
+                    let (_, operator, mut cx) = self.split_group(now);
+                    operator.transfer_leadership(token, to, &mut cx);
+                }
                 action => return leader.request(token, action, &mut cx),
             },
         }
@@ -281,19 +313,30 @@ impl Server {
     }
 
     fn cannot_write(&self) -> Option<Refusal> {
-        if !self.space_free {
+        if !self.disk.is_free {
             let message =
                 "the servers' disk is full: nothing is written until there is room again; reads go on";
             return Some(Refusal::new(RefusalKind::Unavailable, message));
         }
-        let under_way = self.pending.len() + self.outbox.proposals() + self.removals.len();
+        let under_way = self.pending.len() + self.outbox.proposals() + self.operator.removals();
         (under_way >= MAX_PENDING)
             .then(|| Refusal::new(RefusalKind::Busy, "too many writes are under way: try again shortly"))
     }
 
     /// Another server that leads, as far as this one knows.
     fn other_leader(&self) -> Option<u64> {
-        self.replica.raft().leader().filter(|&id| id != self.id() && !self.joining.is_removed)
+        self.joining.other_leader(self.replica.raft())
+    }
+
+    /// Begins a region.
+    fn found(&mut self, founding: &Founding, now: Mono) -> Result<(), Fault> {
+        self.joining.found(founding, &self.config.info, &mut self.replica, now)?;
+        self.outcome.changes.extend(founding.ids().map(|id| Change::Member { id }));
+        Ok(())
+    }
+
+    fn members_changed(&mut self, now: Mono) -> Result<(), Fault> {
+        self.joining.members_changed(&self.config.info, &mut self.replica, now)
     }
 
     /// Appends proposals to the log, and the deferred ones if it is time for them.
@@ -311,8 +354,8 @@ impl Server {
     }
 
     fn propose(&mut self, Proposal { command, then }: Proposal, now: Mono) {
-        assert!(self.leader.is_some(), "only a leader's parts propose");
-        if let Some(refusal) = self.beyond_level(&command) {
+        assert!(self.leadership.leader().is_some(), "only a leader's parts propose");
+        if let Some(refusal) = self.replica.members().beyond_level(&command) {
             return self.refuse_proposal(then, refusal, now);
         }
         let (index, term) = match self.replica.propose(&command) {
@@ -353,46 +396,10 @@ impl Server {
         }
     }
 
-    fn handle_step(&mut self, step: StepOutcome, now: Mono) -> Result<(), Fault> {
-        step.messages.into_iter().for_each(|message| self.outbox.effect(turn::raft_message(message)));
-        // before entries of the next leader are handled
-        self.step_down_if_deposed(now);
-        if step.restored {
-            assert!(self.leader.is_none(), "a leader installs no snapshot");
-            self.restored = true;
-            self.members_changed(now)?;
-        }
-        let (applied, reads) = (!step.applied.is_empty(), step.reads);
-        for entry in step.applied {
-            self.handle_entry(entry, now)?;
-        }
-        self.serve_reads(reads, now);
-        self.abandon_if_deposed(now);
-        if applied && self.leader.is_none() && self.replica.leads_its_term() {
-            self.begin_to_lead(now)?;
-        }
-        Ok(())
-    }
-
-    /// Serves the reads whose index is applied by now.
-    fn serve_reads(&mut self, answers: Vec<raft::ReadAnswer>, now: Mono) {
-        let mut reads = std::mem::take(&mut self.reads);
-        let (_, mut cx) = self.split(now);
-        reads.take(answers, &mut cx);
-        reads.serve(&mut cx);
-        self.reads = reads;
-    }
-
-    fn send_snapshot_messages(&mut self) {
-        for (to, message) in self.replica.take_snapshot_messages() {
-            self.outbox.effect(Effect::SendSnapshot { to, message });
-        }
-    }
-
     fn handle_entry(&mut self, AppliedEntry { term, outcome }: AppliedEntry, now: Mono) -> Result<(), Fault> {
         let index = outcome.index;
         self.metrics.applied(index);
-        self.clock.observe_stamp(outcome.at, Some(now));
+        self.clocks.own.observe_stamp(outcome.at, Some(now));
         let completed = self.pending.complete(index, term);
         for then in &completed.replaced {
             self.reply_to_waiting(then, unavailable(REPLACED), now);
@@ -409,8 +416,8 @@ impl Server {
         }
         self.with_leader(now, |leader, cx| leader.apply_changes(&outcome.changes, index, cx))?;
         outcome.events.iter().for_each(entry_logging::log_events);
-        self.changes.extend(outcome.changes);
-        self.events.extend(outcome.events);
+        self.outcome.changes.extend(outcome.changes);
+        self.outcome.events.extend(outcome.events);
         Ok(())
     }
 
@@ -421,12 +428,12 @@ impl Server {
         result: Result<WriteReply, Refusal>,
         now: Mono,
     ) -> Result<(), Fault> {
+        let (parts, mut cx) = self.parts(now);
         if let OnApply::ServerRemoved { token } = then {
-            self.server_removed(token, result, now);
+            parts.operator.server_removed(token, result, &mut cx);
             return Ok(());
         }
-        let (leader, mut cx) = self.split(now);
-        if let Some(leader) = leader {
+        if let Some(leader) = parts.leader {
             return leader.entry_applied(then, result, &mut cx);
         }
         match then {
@@ -445,39 +452,6 @@ impl Server {
             _ => {}
         }
         Ok(())
-    }
-
-    /// The turn is over, and what it led to is about to leave.
-    pub fn end_turn(&mut self, now: Mono) {
-        self.metrics.end_turn(now);
-    }
-
-    /// When the next turn is due at the latest, if nothing comes in before.
-    pub fn next_deadline(&self) -> Option<Mono> {
-        let (leader, space_free) = (self.leader.as_ref(), self.space_free);
-        // while raft takes no proposals, the outbox has a deadline of its own and the parts have to wait for it
-        let leader = leader.filter(|_| !self.outbox.is_held_up());
-        if self.replica.has_work()
-            || self.establishing.is_some()
-            || leader.is_some_and(|leader| leader.has_work(space_free))
-        {
-            return Some(Mono(0));
-        }
-        let deadlines = [
-            leader.and_then(|leader| leader.next_deadline(space_free, self.clock)),
-            self.replica.next_tick(),
-            self.reads.next_deadline(),
-            self.forwarding.next_deadline(),
-            self.follower_workers.next_deadline(),
-            self.peer_clocks.next_deadline(),
-            self.replica.next_snapshot_deadline(),
-            self.outbox.next_deadline(),
-            self.metrics.next_deadline(),
-            self.joining.next_deadline(),
-            self.next_handover(),
-            self.handover.as_ref().map(|handover| handover.deadline),
-        ];
-        deadlines.into_iter().flatten().min()
     }
 }
 

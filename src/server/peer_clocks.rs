@@ -3,12 +3,13 @@
 //!
 //! Refuses to know: who is right. Where no majority agrees, nothing follows.
 
-use super::Server;
+use super::clock::WallClock;
 use super::context::Context;
+use super::effects::Effect;
+use super::replica::Replica;
 use model::time::{Mono, Span, Wall};
 use std::collections::BTreeMap;
-use wire::frame::{self, Body, Frame};
-use wire::rpc::Peer;
+use wire::frame::Body;
 use wire::server_rpc::ServerRequest;
 
 const TELL_EVERY: Span = Span::seconds(30);
@@ -19,8 +20,14 @@ const JUDGE_AGAIN: Span = Span::seconds(5);
 /// Clocks that differ by less show the same: a message may take seconds.
 const TOLERANCE: Span = Span::minutes(1);
 
+/// This server's clock, and what it knows of the others'.
+pub struct Clocks {
+    pub own: WallClock,
+    peers: PeerClocks,
+}
+
 #[derive(Default)]
-pub struct PeerClocks {
+struct PeerClocks {
     /// By server: how far its clock is ahead of this one's, and when that was found.
     offsets: BTreeMap<u64, (Span, Mono)>,
     /// The leader that was told this server's time last, in which term, and when it is told again.
@@ -31,7 +38,7 @@ pub struct PeerClocks {
 
 /// How this server's clock compares with those of the voters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClockVerdict {
+enum ClockVerdict {
     /// No majority of voters shows one time.
     Unknown,
     /// A majority shows this server's time.
@@ -40,53 +47,56 @@ pub enum ClockVerdict {
     Outlier { agreeing: u64, offset: Span },
 }
 
-impl Server {
-    /// A follower tells its leader the time, at once when it is a new one.
-    pub(super) fn send_time(&mut self, now: Mono) {
-        let raft = self.replica.raft();
-        let leader = self.other_leader().map(|leader| (leader, raft.term()));
-        let mut clocks = std::mem::take(&mut self.peer_clocks);
-        let (_, mut cx) = self.split(now);
-        clocks.tell(leader, &mut cx);
-        self.peer_clocks = clocks;
+impl Clocks {
+    pub fn new(own: WallClock) -> Clocks {
+        Clocks { own, peers: PeerClocks::default() }
     }
 
-    /// Another server's clock shows that time.
-    pub(super) fn receive_time(&mut self, server: u64, wall: Wall, now: Mono) {
-        let raft = self.replica.raft();
-        if raft.is_leader() && self.clock.is_set() && raft.voters().contains(&server) {
-            self.peer_clocks.heard(server, wall - self.clock.at(now), now);
-            self.judge_clock(now);
+    /// A follower tells its leader the time, at once when it is a new one.
+    pub fn send_time(&mut self, leader: Option<u64>, cx: &mut Context<'_>) {
+        self.peers.tell(leader.map(|leader| (leader, cx.raft.term())), cx);
+    }
+
+    /// Another server's clock shows that time. `leads`: this server does, and is established.
+    pub fn receive_time(&mut self, server: u64, wall: Wall, leads: bool, replica: &mut Replica, now: Mono) {
+        let raft = replica.raft();
+        if raft.is_leader() && self.own.is_set() && raft.voters().contains(&server) {
+            self.peers.heard(server, wall - self.own.at(now), now);
+            self.judge(leads, replica, now);
         }
     }
 
     /// A leader whose clock is off looks again: the one that it asked to lead may not have been able to.
-    pub(super) fn judge_clock_again(&mut self, now: Mono) {
-        if self.peer_clocks.judge_at.is_some_and(|at| at <= now) {
-            self.judge_clock(now);
+    pub fn judge_again(&mut self, leads: bool, replica: &mut Replica, now: Mono) {
+        if self.peers.judge_at.is_some_and(|at| at <= now) {
+            self.judge(leads, replica, now);
         }
     }
 
     /// A leader holds its clock against those that it was told of. One that is not established yet cannot hand leadership on.
-    pub(super) fn judge_clock(&mut self, now: Mono) {
-        self.peer_clocks.judge_at = None;
-        let raft = self.replica.raft();
+    pub fn judge(&mut self, leads: bool, replica: &mut Replica, now: Mono) {
+        self.peers.judge_at = None;
+        let raft = replica.raft();
         let (own, voters) = (raft.id(), raft.voters());
-        if self.leader.is_none() || !self.clock.is_set() {
+        if !leads || !self.own.is_set() {
             return;
         }
-        match self.peer_clocks.compare(own, &voters, self.clock.moved(), now) {
+        match self.peers.compare(own, &voters, self.own.moved(), now) {
             ClockVerdict::Unknown => {}
-            ClockVerdict::Agrees => self.clock.confirm(),
+            ClockVerdict::Agrees => self.own.confirm(),
             ClockVerdict::Outlier { agreeing, offset } => {
                 tracing::warn!(target: "nomad", %offset, to = agreeing,
                     "this server's clock differs from that of most servers: leadership is transferred; set the clock");
-                self.peer_clocks.judge_at = Some(now.after(JUDGE_AGAIN));
-                if let Err(refused) = self.replica.transfer_leader(agreeing) {
+                self.peers.judge_at = Some(now.after(JUDGE_AGAIN));
+                if let Err(refused) = replica.transfer_leader(agreeing) {
                     tracing::debug!(target: "nomad", %refused, "leadership is not transferred");
                 }
             }
         }
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.peers.next_deadline()
     }
 }
 
@@ -103,10 +113,7 @@ impl PeerClocks {
         }
         self.told = Some((leader, term, cx.now.after(TELL_EVERY)));
         let request = ServerRequest::Clock { wall: cx.clock.at(cx.now) };
-        cx.send(
-            Peer::Server(leader),
-            frame::encode(&Frame { request: 0, body: Body::ServerRequest(request) }),
-        );
+        cx.outbox.effect(Effect::server_frame(leader, 0, Body::ServerRequest(request)));
     }
 
     fn heard(&mut self, server: u64, ahead: Span, now: Mono) {
@@ -135,7 +142,7 @@ impl PeerClocks {
         }
     }
 
-    pub fn next_deadline(&self) -> Option<Mono> {
+    fn next_deadline(&self) -> Option<Mono> {
         self.told.map(|(_, _, again)| again).into_iter().chain(self.judge_at).min()
     }
 }

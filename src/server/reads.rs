@@ -3,7 +3,6 @@
 //!
 //! Refuses to know: what is read. Bounded by raft's own bound of reads under way.
 
-use super::Server;
 use super::context::Context;
 use super::effects::Effect;
 use model::time::{Mono, Span};
@@ -48,7 +47,7 @@ impl PendingReads {
     }
 
     /// Gives up the reads that this replica is too far behind for.
-    fn expire(&mut self, cx: &mut Context<'_>) {
+    pub fn expire(&mut self, cx: &mut Context<'_>) {
         while let Some((until, index)) = self.deadlines.first().copied()
             && until <= cx.now
         {
@@ -64,15 +63,6 @@ impl PendingReads {
 
     pub fn len(&self) -> usize {
         self.confirmed.values().map(Vec::len).sum()
-    }
-}
-
-impl Server {
-    pub(super) fn expire_reads(&mut self, now: Mono) {
-        let mut reads = std::mem::take(&mut self.reads);
-        let (_, mut cx) = self.split(now);
-        reads.expire(&mut cx);
-        self.reads = reads;
     }
 }
 

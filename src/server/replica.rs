@@ -4,6 +4,7 @@
 //! Refuses to know: who waits for an entry, and what a leader makes of what is applied.
 
 use super::NO_LEADER;
+use super::members::MemberList;
 use super::snapshots::{Parts, Snapshots};
 use model::member::Founding;
 use model::time::{Mono, Span, Wall};
@@ -44,6 +45,7 @@ pub struct Replica {
     /// The first turn.
     listens_since: Option<Mono>,
     snapshots: Snapshots,
+    members: MemberList,
     config: raft::Config,
     is_retired: bool,
 }
@@ -114,6 +116,7 @@ impl Replica {
             last_contact: None,
             listens_since: None,
             snapshots,
+            members: MemberList::default(),
             config,
             is_retired: false,
         })
@@ -167,6 +170,16 @@ impl Replica {
 
     pub fn raft(&self) -> &raft::RaftNode {
         &self.raft
+    }
+
+    /// The region's servers, as the state listed them when that was last read.
+    pub fn members(&self) -> &MemberList {
+        &self.members
+    }
+
+    pub fn read_members(&mut self) -> Result<(), Fault> {
+        self.members = MemberList::read(&self.reader.view()?)?;
+        Ok(())
     }
 
     /// This replica leads and has applied an entry of its own term: all that came before is applied, too.

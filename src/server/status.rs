@@ -4,6 +4,7 @@
 use super::Server;
 use super::leader::Leader;
 use super::replica::Replica;
+use model::id::Uuid;
 use model::job::JobType;
 use state::store::Reader;
 use wire::metrics::MetricsSnapshot;
@@ -13,6 +14,11 @@ impl Server {
     /// This server's raft id.
     pub fn id(&self) -> u64 {
         self.replica.raft().id()
+    }
+
+    /// The region that this server belongs to, or wants to; all zero: none.
+    pub(super) fn region(&self) -> Uuid {
+        self.joining.region(self.replica.members())
     }
 
     pub fn reader(&self) -> Reader {
@@ -28,19 +34,19 @@ impl Server {
             term: raft.term(),
             applied_index: self.replica.applied(),
             log: log_status(raft),
-            ready: self.leader.is_some(),
+            ready: self.leadership.leader().is_some(),
             voters: raft.voters(),
             learners: raft.members().learners.clone(),
-            members: self.members.present.clone(),
+            members: self.replica.members().present.clone(),
             is_removed: self.joining.is_removed,
             region_id: self.region(),
-            feature_level: self.members.feature_level,
+            feature_level: self.replica.members().feature_level,
             has_peers: self.replica.has_peers(),
             last_contact: self.replica.last_contact(),
             listens_since: self.replica.listens_since(),
-            broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),
+            broker: self.leadership.leader().map(|leader| leader.evals.status()).unwrap_or_default(),
             measured: self.metrics.published(),
-            storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
+            storage_fault: (!self.disk.is_free).then(|| "the disk is full".to_string()),
         }
     }
 }

@@ -80,7 +80,7 @@ impl Alone {
     /// Until it leads.
     pub fn lead(&mut self) {
         (0..200).for_each(|_| drop(self.turn(vec![])));
-        assert!(self.server.leader.is_some());
+        assert!(self.server.leadership.leader().is_some());
     }
 
     pub fn turn(&mut self, inputs: Vec<Input>) -> Turn {
@@ -107,12 +107,12 @@ impl Alone {
     }
 
     pub fn leader(&mut self) -> &mut Leader {
-        self.server.leader.as_mut().expect("it leads")
+        self.server.leadership.leader_mut().expect("it leads")
     }
 
     /// The leader, and what its parts are given.
     pub fn split(&mut self) -> (&mut Leader, Context<'_>) {
-        self.server.clock.set(Now { mono: self.now, wall: Some(self.wall) }, false);
+        self.server.clocks.own.set(Now { mono: self.now, wall: Some(self.wall) }, false);
         let (leader, cx) = self.server.split(self.now);
         (leader.expect("it leads"), cx)
     }
@@ -121,9 +121,9 @@ impl Alone {
     pub fn change_leader(&mut self) {
         self.server.step_down(self.now);
         self.server.abandon_if_deposed(self.now);
-        self.server.clock.set(Now { mono: self.now, wall: Some(self.wall) }, false);
+        self.server.clocks.own.set(Now { mono: self.now, wall: Some(self.wall) }, false);
         self.server.begin_to_lead(self.now).unwrap();
-        while self.server.leader.is_none() {
+        while self.server.leadership.leader().is_none() {
             self.server.establish_leadership(self.now).unwrap();
         }
         self.server.propose_all(self.now);

@@ -2,6 +2,7 @@
 //! of its raft group any more.
 
 use super::broker::DELIVERY_LIMIT;
+use super::effects::Effect;
 use super::joining::tests::Meeting;
 use super::pending::AfterPlan;
 use super::testing::{Alone, asks, registration};
@@ -132,7 +133,7 @@ fn a_new_leader_has_the_queues_that_the_state_says() {
     let open: BTreeSet<EvalId> = alone.open().into_iter().collect();
     alone.depose();
     alone.turn(vec![]);
-    assert!(alone.server.leader.is_none());
+    assert!(alone.server.leadership.leader().is_none());
     alone.append_as_next_leader(&deletes("none"));
     alone.turn(vec![]);
     let queued = alone.leader().evals.broker().contents();
@@ -270,7 +271,8 @@ fn a_node_does_not_speak_for_a_server() {
 fn nothing_is_taken() -> (Meeting, usize) {
     let mut meeting = Meeting::of(&[(5, 2), (6, 2)]);
     meeting.run(Span::seconds(10));
-    let leader = meeting.servers.iter().position(|server| server.leader.is_some()).expect("one leads");
+    let leader =
+        meeting.servers.iter().position(|server| server.leadership.leader().is_some()).expect("one leads");
     for bytes in [2_000_000, 50_000, 1_000, 10, 1] {
         let fills = deletes(&"x".repeat(bytes));
         while meeting.servers[leader].replica.propose(&fills).is_ok() {}
@@ -287,10 +289,11 @@ fn propose(server: &mut Server, names: std::ops::RangeInclusive<usize>) {
 fn a_plan_larger_than_an_entry_fails_at_once_and_says_why() {
     let mut meeting = Meeting::of(&[(5, 2), (6, 2)]);
     meeting.run(Span::seconds(10));
-    let n = meeting.servers.iter().position(|server| server.leader.is_some()).expect("one leads");
+    let n =
+        meeting.servers.iter().position(|server| server.leadership.leader().is_some()).expect("one leads");
     let (server, now) = (&mut meeting.servers[n], meeting.now);
     let (eval, token) = (state::samples::eval(1, "web"), model::id::EvalToken::from_random(9));
-    let broker = server.leader.as_mut().expect("it leads").evals.broker_mut();
+    let broker = server.leadership.leader_mut().expect("it leads").evals.broker_mut();
     broker.enqueue(eval.clone(), now);
     broker.dequeue(&model::job::JobType::ALL, token, now).expect("it is ready");
     let stop = AllocStop { id: state::samples::alloc_id(1), description: "x".repeat(3 << 20), client: None };
@@ -314,7 +317,7 @@ fn while_raft_takes_nothing_the_parts_wait() {
     propose(&mut meeting.servers[n], 1..=1);
     meeting.turn(n, vec![]);
     let (server, now) = (&mut meeting.servers[n], meeting.now);
-    let leader = server.leader.as_mut().expect("it leads");
+    let leader = server.leadership.leader_mut().expect("it leads");
     let broker = leader.evals.broker_mut();
     (1..=3).for_each(|n| broker.enqueue(state::samples::eval(n, "web"), now));
     let token = model::id::EvalToken::from_random(9);
@@ -323,12 +326,14 @@ fn while_raft_takes_nothing_the_parts_wait() {
     assert!(leader.has_work(true), "one is superseded");
     meeting.turn(n, vec![]);
     let server = &meeting.servers[n];
-    assert!(server.outbox.is_held_up() && server.leader.as_ref().is_some_and(|leader| leader.has_work(true)));
+    assert!(
+        server.outbox.is_held_up() && server.leadership.leader().is_some_and(|leader| leader.has_work(true))
+    );
     assert_eq!(server.outbox.proposals(), 1, "the broker keeps what it wants to be canceled");
     assert!(server.next_deadline().is_some_and(|at| at > meeting.now), "it does not spin");
     meeting.run(Span::seconds(5));
     let server = &meeting.servers[n];
-    let leader = server.leader.as_ref().expect("it still leads");
+    let leader = server.leadership.leader().expect("it still leads");
     assert!(!server.outbox.is_held_up() && !leader.has_work(true), "all of it was taken");
 }
 
@@ -337,15 +342,18 @@ fn a_leader_with_too_much_held_up_steps_down() {
     let (mut meeting, n) = nothing_is_taken();
     propose(&mut meeting.servers[n], 1..=outbox::MAX_RETURNED);
     meeting.turn(n, vec![]);
-    assert!(meeting.servers[n].leader.is_some(), "so much may wait");
+    assert!(meeting.servers[n].leadership.leader().is_some(), "so much may wait");
     propose(&mut meeting.servers[n], 0..=0);
     meeting.turn(n, vec![]);
     meeting.turn(n, vec![]);
     let server = &meeting.servers[n];
-    assert!(server.leader.is_none() && !server.replica.raft().is_leader());
+    assert!(server.leadership.leader().is_none() && !server.replica.raft().is_leader());
     assert!(server.outbox.is_empty() && server.next_deadline().is_some());
     meeting.run(Span::seconds(10));
-    assert!(meeting.servers.iter().any(|server| server.leader.is_some()), "somebody leads again");
+    assert!(
+        meeting.servers.iter().any(|server| server.leadership.leader().is_some()),
+        "somebody leads again"
+    );
 }
 
 #[test]

@@ -7,15 +7,14 @@ use super::effects::{Effect, Input};
 use super::forwarding::Forwarding;
 use super::leader::Leader;
 use super::metrics::Timed;
-use super::replica::PreparedStep;
+use super::replica::{PreparedStep, StepOutcome};
 use super::reservations::ReservationChange;
 use super::{Server, status};
 use model::time::{Mono, Now};
 use state::fault::Fault;
 use wire::change::Change;
 use wire::event::Events;
-use wire::frame::{self, Body, Frame};
-use wire::rpc::Peer;
+use wire::frame::Body;
 
 /// A turn that waits for its commit.
 pub struct PreparedTurn {
@@ -47,28 +46,42 @@ impl Server {
     pub fn prepare(&mut self, now: Now, inputs: Vec<Input>) -> Result<PreparedTurn, Fault> {
         self.metrics.begin_turn(now.mono);
         // a learner cannot confirm a time, and may never come to vote
-        self.clock.set(now, !self.replica.raft().is_only_voter());
+        self.clocks.own.set(now, !self.replica.raft().is_only_voter());
         let had_inputs = !inputs.is_empty();
         self.with_leader(now.mono, Leader::expire)?;
         self.with_forwarding(now.mono, Forwarding::expire);
-        self.expire_reads(now.mono);
+        let (parts, mut cx) = self.parts(now.mono);
+        parts.reads.expire(&mut cx);
         for input in inputs {
             self.input(input, now.mono)?;
         }
         // after what a leader has said meanwhile
         self.replica.tick(now.mono);
         self.join(now.mono)?;
-        self.hand_over_on_full_disk(now.mono);
-        self.judge_clock_again(now.mono);
+        self.disk.hand_over(&mut self.replica, now.mono);
+        self.clocks.judge_again(self.leadership.leader().is_some(), &mut self.replica, now.mono);
         self.with_leader(now.mono, Leader::advance)?;
-        self.change_members(now.mono);
+        if let (Some(leader), _, mut cx) = self.split_group(now.mono) {
+            leader.membership.change_members(&mut cx);
+        }
         self.step_down_if_deposed(now.mono);
         self.flush(now.mono);
-        let mut step = self.replica.prepare(now.mono, self.space_free)?;
+        let mut step = self.replica.prepare(now.mono, self.disk.is_free)?;
         let early = step.as_mut().map(|step| std::mem::take(&mut step.early)).unwrap_or_default();
         let mut early: Vec<Effect> = early.into_iter().map(raft_message).collect();
         self.say_region(&mut early);
         Ok(PreparedTurn { early, step, had_inputs, now: now.mono })
+    }
+
+    /// What is due until this server belongs to its region as it should.
+    fn join(&mut self, now: Mono) -> Result<(), Fault> {
+        let (parts, mut cx) = self.parts(now);
+        let leader = parts.leader.map(|leader| &mut leader.membership);
+        let Some(founding) = parts.joining.advance(leader, &mut cx) else { return Ok(()) };
+        self.found(&founding, now)?;
+        let (parts, mut cx) = self.parts(now);
+        parts.joining.say_hello(&mut cx);
+        Ok(())
     }
 
     /// The other half: at most one durable commit, and all that follows from it.
@@ -82,27 +95,88 @@ impl Server {
         }
         self.abandon_if_deposed(now);
         self.establish_leadership(now)?;
-        self.finish_handover(now);
-        self.finish_removals(now);
+        let (parts, mut cx) = self.parts(now);
+        parts.operator.finish(parts.leader.is_some(), &mut cx);
         self.with_leader(now, Leader::hand_out)?;
         if self.replica.has_peers() {
             self.work_for_leader(now);
-            self.send_time(now);
+            let leader = self.other_leader();
+            let (parts, mut cx) = self.parts(now);
+            parts.clocks.send_time(leader, &mut cx);
         }
         self.propose_all(now);
         self.send_snapshot_messages();
-        let (replica, leader, batch) = (&self.replica, self.leader.as_ref(), self.metrics.last_batch());
+        let (replica, leader, batch) = (&self.replica, self.leadership.leader(), self.metrics.last_batch());
         self.metrics.publish(worked, now, |m| status::add_gauges(m, replica, leader, batch));
         let (mut effects, reservations) = self.outbox.take_effects();
         self.say_region(&mut effects);
-        let (changes, events) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.events));
-        let restored = std::mem::take(&mut self.restored);
-        Ok(Turn { effects, reservations, changes, events, restored })
+        Ok(Turn { effects, reservations, ..std::mem::take(&mut self.outcome) })
+    }
+
+    fn handle_step(&mut self, step: StepOutcome, now: Mono) -> Result<(), Fault> {
+        step.messages.into_iter().for_each(|message| self.outbox.effect(raft_message(message)));
+        // before entries of the next leader are handled
+        self.step_down_if_deposed(now);
+        if step.restored {
+            assert!(self.leadership.leader().is_none(), "a leader installs no snapshot");
+            self.outcome.restored = true;
+            self.members_changed(now)?;
+        }
+        let (applied, reads) = (!step.applied.is_empty(), step.reads);
+        for entry in step.applied {
+            self.handle_entry(entry, now)?;
+        }
+        let (parts, mut cx) = self.parts(now);
+        parts.reads.take(reads, &mut cx);
+        parts.reads.serve(&mut cx);
+        self.abandon_if_deposed(now);
+        if applied && self.leadership.leader().is_none() && self.replica.leads_its_term() {
+            self.begin_to_lead(now)?;
+        }
+        Ok(())
+    }
+
+    fn send_snapshot_messages(&mut self) {
+        for (to, message) in self.replica.take_snapshot_messages() {
+            self.outbox.effect(Effect::SendSnapshot { to, message });
+        }
+    }
+
+    /// The turn is over, and what it led to is about to leave.
+    pub fn end_turn(&mut self, now: Mono) {
+        self.metrics.end_turn(now);
+    }
+
+    /// When the next turn is due at the latest, if nothing comes in before.
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let (leader, space_free) = (self.leadership.leader(), self.disk.is_free);
+        // while raft takes no proposals, the outbox has a deadline of its own and the parts have to wait for it
+        let leader = leader.filter(|_| !self.outbox.is_held_up());
+        if self.replica.has_work()
+            || self.leadership.is_establishing()
+            || leader.is_some_and(|leader| leader.has_work(space_free))
+        {
+            return Some(Mono(0));
+        }
+        let deadlines = [
+            leader.and_then(|leader| leader.next_deadline(space_free, self.clocks.own)),
+            self.replica.next_tick(),
+            self.reads.next_deadline(),
+            self.forwarding.next_deadline(),
+            self.follower_workers.next_deadline(),
+            self.clocks.next_deadline(),
+            self.replica.next_snapshot_deadline(),
+            self.outbox.next_deadline(),
+            self.metrics.next_deadline(),
+            self.joining.next_deadline(),
+            self.disk.next_handover(self.replica.raft()),
+            self.operator.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 }
 
-pub fn raft_message(out: raft::Outbound) -> Effect {
+fn raft_message(out: raft::Outbound) -> Effect {
     let body = if out.is_append { Body::Append(out.message) } else { Body::Raft(out.message) };
-    let frame = Frame { request: 0, body };
-    Effect::Send { to: Peer::Server(out.to), bytes: frame::encode(&frame) }
+    Effect::server_frame(out.to, 0, body)
 }

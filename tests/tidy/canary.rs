@@ -2,6 +2,7 @@
 
 mod documents;
 
+use crate::brains::{self, Ceiling};
 use crate::source::Source;
 use crate::{checkers, checks, circles, floors, items, public, tree, types};
 
@@ -203,6 +204,38 @@ fn a_brain_that_waits_and_a_record_that_is_not_plain_are_found() {
     let broken = |path, text| checks::plain_records(&Source::new(path, text)).len();
     let text = "#[serde(skip)]\na: u8,\n#[serde(default, skip_serializing_if = \"x\")]\nb: u8,\nc: serde_json::Value,";
     assert_eq!((broken("src/wire/a.rs", text), broken("src/api/a.rs", text)), (2, 0));
+}
+
+#[test]
+fn a_brain_that_outgrows_its_ceiling_is_found() {
+    let files = [
+        (
+            "src/server/mod.rs",
+            "#[cfg(any(test, feature = \"testing\"))]\nmod inspection;\npub struct Server {\n    /// a: b\n    one: Vec<a::B>,\n    pub(super) two:\n        BTreeMap<u8, u8>,\n    pub three: u8,\n}\nimpl Server {\n}",
+        ),
+        ("src/server/turn.rs", "impl Server {\n}\nimpl Server {\n}"),
+        ("src/server/inspection.rs", "impl Server {\n}"),
+        ("src/server/a.rs", "impl ServerParts {\n}\n#[cfg(test)]\nmod tests {\nimpl Server {\n}\n}"),
+        ("src/client/brain.rs", "impl Server {\n}"),
+    ];
+    let sources = files.map(|(path, text)| Source::new(path, text));
+    let found = |fields, files| {
+        brains::overgrown(&sources, &[Ceiling { room: "server", name: "Server", fields, files }])
+    };
+    assert_eq!(found(3, 2), Vec::<String>::new());
+    let fields = found(2, 2);
+    assert!(
+        fields.len() == 1 && fields[0].starts_with("src/server/mod.rs: `Server` has 3 fields"),
+        "{fields:?}"
+    );
+    let files = found(3, 1);
+    assert!(
+        files.len() == 1 && files[0].starts_with("src/server/mod.rs, src/server/turn.rs: 2 files"),
+        "{files:?}"
+    );
+    let gone =
+        brains::overgrown(&sources, &[Ceiling { room: "client", name: "Client", fields: 1, files: 1 }]);
+    assert_eq!(gone, ["src/client: there is no `struct Client`: correct the list"]);
 }
 
 #[test]

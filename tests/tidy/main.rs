@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod brains;
 mod canary;
 mod checkers;
 mod checks;
@@ -149,6 +150,11 @@ fn comments_and_names_are_plain() {
 #[test]
 fn brains_neither_lock_nor_wait() {
     assert_tidy(checks::plain_brains);
+}
+
+#[test]
+fn brains_are_made_of_parts() {
+    assert_none(brains::overgrown(&Source::all(), brains::CEILINGS));
 }
 
 #[test]

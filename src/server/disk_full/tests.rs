@@ -89,7 +89,7 @@ fn nodes_are_heard_and_ask_again_while_the_disk_is_full() {
     let report = NodeRequest::report(ready.id, ready.secret, end, &[(update, None)]);
     assert_eq!(alone.node_is_told(&ready, report), NodeReply::TryLater);
     alone.now = alone.now.after(Span::minutes(10));
-    let clock = alone.server.clock;
+    let clock = alone.server.clocks.own;
     assert_eq!(alone.leader().next_deadline(false, clock), None, "no turn is due");
     let register = NodeRequest::Register { info: Box::new(ready.clone()) };
     assert_eq!(alone.node_is_told(&ready, register), NodeReply::TryLater);

@@ -1,17 +1,18 @@
 //! Servers without a region, and what becomes of them.
 
-use super::super::effects::{Effect, Input};
+use super::super::effects::Input;
 use super::super::heartbeat::HeartbeatRules;
 use super::super::{Config, Server};
 use super::*;
-use model::id::Uuid;
 use model::job::JobType;
 use model::member::Suffrage;
 use model::scheduling::SchedulerSettings;
 use model::time::Now;
 use state::samples::{AT, founding, in_memory, server_info};
 use state::store::{Options, Store};
+use wire::frame::{self, Frame};
 use wire::request::{Refusal, WriteReply, WriteRequest};
+use wire::rpc::Peer;
 use wire::snapshot::{SnapshotMessage, SnapshotOffer};
 
 /// Servers that all reach each other.
@@ -101,11 +102,11 @@ impl Meeting {
     }
 
     fn regions(&self) -> Vec<Uuid> {
-        self.servers.iter().map(|server| server.members.region_id().unwrap_or_default()).collect()
+        self.servers.iter().map(|server| server.replica.members().region_id().unwrap_or_default()).collect()
     }
 
     pub fn suffrage(&self, n: usize, id: u64) -> Option<Suffrage> {
-        self.servers[n].members.get(id).map(|member| member.suffrage)
+        self.servers[n].replica.members().get(id).map(|member| member.suffrage)
     }
 }
 
@@ -118,7 +119,7 @@ fn as_many_as_expected_begin_one_region() {
         regions[0] != Uuid::default() && regions.iter().all(|region| *region == regions[0]),
         "{regions:?}"
     );
-    let founders: Vec<u64> = meeting.servers[0].members.founding.as_ref().unwrap().ids().collect();
+    let founders: Vec<u64> = meeting.servers[0].replica.members().founding.as_ref().unwrap().ids().collect();
     assert_eq!(founders, [5, 6, 7]);
     assert!(meeting.servers.iter().any(|server| server.status().ready), "one of them leads");
 }
@@ -158,7 +159,7 @@ fn a_first_server_with_an_empty_disk_begins_no_second_region() {
         (1..3).for_each(|n| meeting.turn(n, vec![Input::LinkUp { peer: 9 }]));
         meeting.turn(0, links());
         meeting.run(Span::seconds(10));
-        assert_eq!(meeting.servers[0].members.founding.as_ref().map(|f| f.region_id), Some(region));
+        assert_eq!(meeting.servers[0].replica.members().founding.as_ref().map(|f| f.region_id), Some(region));
     }
 }
 
@@ -168,7 +169,7 @@ fn the_lowest_expected_servers_begin_and_others_join() {
     meeting.run(Span::seconds(30));
     let regions = meeting.regions();
     assert!(regions.iter().all(|region| *region == regions[0] && *region != Uuid::default()), "{regions:?}");
-    let founders: Vec<u64> = meeting.servers[0].members.founding.as_ref().unwrap().ids().collect();
+    let founders: Vec<u64> = meeting.servers[0].replica.members().founding.as_ref().unwrap().ids().collect();
     assert_eq!((founders, meeting.suffrage(1, 9)), (vec![5, 6], Some(Suffrage::Voter)), "it got a snapshot");
 }
 
@@ -217,7 +218,7 @@ fn a_server_that_was_told_begins_the_same_region_once() {
     };
     let second = Founding { region_id: Uuid::from_random(8), ..founding(&[5, 6]) };
     meeting.turn(0, vec![say(founding(&[1, 5])), say(second)]);
-    assert_eq!(meeting.servers[0].members.founding, Some(founding(&[1, 5])));
+    assert_eq!(meeting.servers[0].replica.members().founding, Some(founding(&[1, 5])));
     assert_eq!(meeting.servers[0].status().voters, [1, 5]);
 }
 
@@ -248,10 +249,10 @@ fn a_learner_holds_no_stamps_of_a_region_of_one_voter() {
     meeting.run(Span::seconds(3));
     assert_eq!(meeting.suffrage(0, 9), Some(Suffrage::Learner));
     let server = &mut meeting.servers[0];
-    server.clock.observe_stamp(Some(AT), Some(meeting.now));
+    server.clocks.own.observe_stamp(Some(AT), Some(meeting.now));
     server.turn(Now { mono: meeting.now.after(Span::millis(1)), wall: Some(AT + Span::hours(48)) }, vec![]);
-    assert!(server.clock.leapt().is_some());
-    assert!(!server.clock.is_held(), "nobody could ever confirm the time");
+    assert!(server.clocks.own.leapt().is_some());
+    assert!(!server.clocks.own.is_held(), "nobody could ever confirm the time");
 }
 
 #[test]
@@ -292,7 +293,8 @@ fn a_removed_server_knows_no_leader() {
     let gone = meeting.servers.iter().position(|server| !server.status().ready).expect("one follows");
     assert!(meeting.servers[gone].status().leader.is_some());
     meeting.turn(gone, vec![Input::Read { token: 1 }]);
-    meeting.servers[gone].removed();
+    let server = &mut meeting.servers[gone];
+    server.joining.removed(&mut server.replica);
     assert_eq!(meeting.servers[gone].status().leader, None);
     meeting.turn(gone, vec![Input::Read { token: 2 }]);
     meeting.confirmed.sort_unstable();

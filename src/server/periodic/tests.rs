@@ -50,7 +50,7 @@ impl Alone {
 
     /// When the next launch is due.
     fn next_launch(&mut self) -> Option<Mono> {
-        let clock = self.server.clock;
+        let clock = self.server.clocks.own;
         self.leader().periodic.next_deadline(clock)
     }
 }
@@ -151,7 +151,7 @@ fn on_a_full_disk_nothing_is_launched_until_there_is_room() {
     alone.turn(vec![Input::Space { free: false }]);
     alone.wait(60);
     assert_eq!(alone.launches(), vec![]);
-    let (clock, due) = (alone.server.clock, alone.next_launch());
+    let (clock, due) = (alone.server.clocks.own, alone.next_launch());
     assert!(due.is_some_and(|due| due <= alone.now), "{due:?}");
     assert_eq!(alone.leader().next_deadline(false, clock), None, "it is not waited for");
     alone.turn(vec![Input::Space { free: true }]);
