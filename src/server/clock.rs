@@ -18,7 +18,7 @@ pub struct WallClock {
     /// When that stamp was applied; for one from before this process, when the process began.
     stamped: Option<Mono>,
     /// When the clock last jumped, or came into doubt as its server began to lead, unless it was confirmed to be right since.
-    leapt: Option<Mono>,
+    jumped_at: Option<Mono>,
     /// When the clock last jumped: what was compared with it before says nothing of it now.
     moved: Option<Mono>,
     /// Other servers will say whether it is right.
@@ -33,7 +33,7 @@ impl Default for WallClock {
             mono,
             stamp: wall,
             stamped: None,
-            leapt: None,
+            jumped_at: None,
             moved: None,
             has_other_voters: false,
         }
@@ -48,7 +48,7 @@ impl WallClock {
         let by = if self.is_set() { wall - self.at(now.mono) } else { Span::ZERO };
         if by > MAX_DRIFT || by < Span(-MAX_DRIFT.0) {
             tracing::warn!(target: "nomad", %by, "the clock was set: it is in doubt for a while");
-            (self.leapt, self.moved) = (Some(now.mono), Some(now.mono));
+            (self.jumped_at, self.moved) = (Some(now.mono), Some(now.mono));
         }
         (self.wall, self.mono) = (wall, now.mono);
     }
@@ -98,18 +98,18 @@ impl WallClock {
             ahead > MAX_SILENCE
         };
         if in_doubt {
-            self.leapt = Some(mono);
+            self.jumped_at = Some(mono);
         }
     }
 
     /// A majority of servers shows the same time.
     pub fn confirm(&mut self) {
-        self.leapt = None;
+        self.jumped_at = None;
     }
 
     /// The time is in doubt, and stamps wait for what other servers say of it.
     pub fn is_held(&self) -> bool {
-        self.has_other_voters && self.leapt.is_some() && !self.stamp.is_never()
+        self.has_other_voters && self.jumped_at.is_some() && !self.stamp.is_never()
     }
 
     /// When the last stamp was applied, if stamps go on from it.
@@ -122,8 +122,8 @@ impl WallClock {
     }
 
     /// Since when the time is in doubt.
-    pub fn leapt(&self) -> Option<Mono> {
-        self.leapt
+    pub fn jumped_at(&self) -> Option<Mono> {
+        self.jumped_at
     }
 }
 
@@ -142,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_by_minutes_has_leapt() {
+    fn a_clock_that_is_set_by_minutes_has_jumped() {
         let mut clock = WallClock::default();
         shows(&mut clock, 0, T0);
         shows(&mut clock, 3600, T0 + Span::minutes(69));
-        assert_eq!(clock.leapt(), None, "it was off by nine minutes");
+        assert_eq!(clock.jumped_at(), None, "it was off by nine minutes");
         shows(&mut clock, 3601, T0);
-        assert_eq!(clock.leapt(), Some(mono(3601)), "backwards");
+        assert_eq!(clock.jumped_at(), Some(mono(3601)), "backwards");
         clock.confirm();
         shows(&mut clock, 3602, T0 + Span::hours(87_600));
-        assert_eq!(clock.leapt(), Some(mono(3602)), "forwards");
+        assert_eq!(clock.jumped_at(), Some(mono(3602)), "forwards");
         clock.confirm();
         assert_eq!(clock.moved(), Some(mono(3602)), "what others told before stays without meaning");
     }
@@ -175,8 +175,8 @@ mod tests {
         };
         set(&mut clock, 0, T0);
         clock.observe_stamp(Some(T0), Some(mono(0)));
-        for (at, leapt_to) in [(10, T0 + Span::hours(87_600)), (20, T0 + Span::hours(-87_600))] {
-            set(&mut clock, at, leapt_to);
+        for (at, jumped_to) in [(10, T0 + Span::hours(87_600)), (20, T0 + Span::hours(-87_600))] {
+            set(&mut clock, at, jumped_to);
             assert_eq!(clock.stamp(mono(at + 5)), T0 + Span::seconds(at + 5));
             assert_eq!(clock.when(T0 + Span::seconds(60)), Some(mono(60)), "as stamps go on");
         }
@@ -201,13 +201,17 @@ mod tests {
         let mut clock = WallClock::default();
         shows(&mut clock, 0, T0 + Span::hours(30));
         clock.begin_to_lead(mono(0));
-        assert_eq!(clock.leapt(), None, "nothing is known of before");
+        assert_eq!(clock.jumped_at(), None, "nothing is known of before");
         clock.observe_stamp(Some(T0 + Span::hours(7)), Some(mono(0)));
         clock.begin_to_lead(mono(0));
-        assert_eq!(clock.leapt(), None, "23 hours");
+        assert_eq!(clock.jumped_at(), None, "23 hours");
         clock.observe_stamp(Some(T0), Some(mono(0)));
         clock.begin_to_lead(mono(5));
-        assert_eq!((clock.leapt(), clock.moved()), (Some(mono(5)), None), "what others told still counts");
+        assert_eq!(
+            (clock.jumped_at(), clock.moved()),
+            (Some(mono(5)), None),
+            "what others told still counts"
+        );
     }
 
     #[test]
@@ -220,7 +224,7 @@ mod tests {
             clock.set(Now { mono: mono(3_600), wall: Some(wall) }, true);
             clock.observe_stamp(Some(T0), Some(mono(0)));
             clock.begin_to_lead(mono(3_600));
-            assert_eq!(clock.leapt().is_some(), in_doubt, "{shown} minutes");
+            assert_eq!(clock.jumped_at().is_some(), in_doubt, "{shown} minutes");
             let stamp = if in_doubt { T0 + Span::minutes(60) } else { wall };
             assert_eq!(clock.stamp(mono(3_600)), stamp, "{shown} minutes");
         }

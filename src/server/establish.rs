@@ -84,7 +84,7 @@ impl EstablishLeadership {
             }
             EstablishStage::Jobs => {
                 for key in view.scan_system_and_periodic_jobs(scan, rows)? {
-                    leader.follow_job(&key, view, cx)?;
+                    leader.apply_job_change(&key, view, cx)?;
                 }
             }
         }

@@ -157,34 +157,38 @@ impl Evals {
             self.broker.status().unacked,
             "what workers hold is what was delivered"
         );
-        while self.held_here() < cx.config.workers {
+        while self.outstanding_locally() < cx.config.workers {
             let Some(task) = self.take_ready(None, &cx.config.enabled_schedulers, cx) else { break };
             cx.outbox.effect(Effect::Schedule(Box::new(task)));
         }
         // a server whose state is behind would hold evaluations until it has caught up
         let is_fit = |server| !cx.raft.is_behind(server);
-        while let Some(waiting) = remote.take(cx.now, is_fit, |of| !self.spare(of, cx.config).is_empty()) {
+        while let Some(waiting) =
+            remote.take(cx.now, is_fit, |of| !self.types_for_remote_workers(of, cx.config).is_empty())
+        {
             let mut tasks = vec![];
             while tasks.len() < waiting.free as usize {
-                let spare = self.spare(&waiting.enabled, cx.config);
-                let Some(task) = self.take_ready(Some(waiting.server), &spare, cx) else { break };
+                let types_for_remote_workers = self.types_for_remote_workers(&waiting.enabled, cx.config);
+                let Some(task) = self.take_ready(Some(waiting.server), &types_for_remote_workers, cx) else {
+                    break;
+                };
                 tasks.push(remote_task(task, plans, cx));
             }
             deliver(waiting.server, waiting.request, tasks, cx);
         }
-        self.unserved.look(&self.broker, own_types(cx.config), remote, cx.now);
+        self.unserved.warn(&self.broker, own_types(cx.config), remote, cx.now);
     }
 
     /// The types of which another server may have evaluations: those that this server's own workers do not take, and any while more
     /// are ready than those will soon take.
-    fn spare(&self, types: &[JobType], config: &Config) -> Vec<JobType> {
+    fn types_for_remote_workers(&self, types: &[JobType], config: &Config) -> Vec<JobType> {
         let own = own_types(config);
         let has_enough = self.broker.ready_of(own) > config.workers * config.ready_per_worker;
-        let is_spare = |t: &&JobType| self.broker.ready_of(&[**t]) > 0 && (has_enough || !own.contains(t));
-        types.iter().filter(is_spare).copied().collect()
+        let is_offered = |t: &&JobType| self.broker.ready_of(&[**t]) > 0 && (has_enough || !own.contains(t));
+        types.iter().filter(is_offered).copied().collect()
     }
 
-    fn held_here(&self) -> usize {
+    fn outstanding_locally(&self) -> usize {
         self.outstanding.values().filter(|held| held.server.is_none()).count()
     }
 
@@ -243,7 +247,7 @@ impl Evals {
     }
 
     /// How long the worker has had the evaluation.
-    pub fn held_for(&self, eval: EvalId, now: Mono) -> Span {
+    pub fn outstanding_for(&self, eval: EvalId, now: Mono) -> Span {
         self.outstanding.get(&eval).map_or(Span::ZERO, |held| now.since(held.given))
     }
 

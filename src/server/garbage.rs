@@ -74,16 +74,16 @@ impl Collector {
         self.due = Some(now.after(PAUSE_BETWEEN_STEPS));
     }
 
-    /// The time has leapt, and everything may look old: until then only what somebody asks for is collected. Where other servers may
+    /// The clock has jumped, and everything may look old: until then only what somebody asks for is collected. Where other servers may
     /// say what the time is, that is for as long as they have not.
-    fn doubts_time(&self, cx: &Context<'_>) -> Option<Mono> {
+    fn clock_unsettled_until(&self, cx: &Context<'_>) -> Option<Mono> {
         let is_asked_for =
             self.forced || self.round.as_ref().is_some_and(|round| round.before == Cutoffs::FORCED);
-        let rest = |leapt: Mono| match cx.clock.is_held() {
+        let rest = |jumped_at: Mono| match cx.clock.is_held() {
             true => cx.now.after(self.rules.interval),
-            false => leapt.after(self.rules.after_leap),
+            false => jumped_at.after(self.rules.after_leap),
         };
-        let until = cx.clock.leapt().map(rest);
+        let until = cx.clock.jumped_at().map(rest);
         until.filter(|until| !is_asked_for && cx.now < *until)
     }
 
@@ -109,7 +109,7 @@ impl Collector {
         if !cx.space_free || self.due.is_none_or(|due| due > cx.now) {
             return Ok(());
         }
-        if let Some(until) = self.doubts_time(cx) {
+        if let Some(until) = self.clock_unsettled_until(cx) {
             (self.round, self.due) = (None, Some(until));
             return Ok(());
         }

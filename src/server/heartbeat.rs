@@ -36,7 +36,7 @@ pub struct Heartbeats {
     queue: BTreeSet<(Mono, NodeId)>,
     jitter: Stream,
     /// When deadlines were looked at last, or could have been.
-    looked: Mono,
+    listened_at: Mono,
     /// After a stall of this server no node is silent before that: what nodes have said meanwhile still waits to be read.
     hears_until: Mono,
 }
@@ -48,7 +48,7 @@ impl Heartbeats {
             deadlines: BTreeMap::new(),
             queue: BTreeSet::new(),
             jitter: Stream::new(seed, 1),
-            looked: Mono::default(),
+            listened_at: Mono::default(),
             hears_until: Mono::default(),
         }
     }
@@ -85,8 +85,8 @@ impl Heartbeats {
     /// paused, or could not write, gives nodes as much time again, at most what a node has between two heartbeats.
     pub fn take_expired(&mut self, now: Mono, limit: usize) -> Vec<NodeId> {
         let due = self.next_deadline().filter(|due| *due <= now);
-        let stalled = due.map_or(Span::ZERO, |due| now.since(due.max(self.looked)));
-        self.look(now);
+        let stalled = due.map_or(Span::ZERO, |due| now.since(due.max(self.listened_at)));
+        self.note_listening(now);
         if stalled > STALLED_AFTER {
             let patience = Span(self.rules.min_ttl.0.saturating_add(self.rules.grace.0));
             self.hears_until = now.after(stalled.min(patience));
@@ -103,8 +103,8 @@ impl Heartbeats {
     }
 
     /// Notes that this server listens, although it declares no node silent now: a stall is counted from here.
-    pub fn look(&mut self, now: Mono) {
-        self.looked = now;
+    pub fn note_listening(&mut self, now: Mono) {
+        self.listened_at = now;
     }
 
     /// How many nodes are expected to be heard of.

@@ -72,7 +72,7 @@ impl Leader {
     pub fn expire(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.evals.expire(&mut self.remote_workers, cx.now);
         if cx.outbox.is_held_up() || !cx.space_free {
-            self.nodes.look(cx.now);
+            self.nodes.note_listening(cx.now);
             return Ok(());
         }
         self.nodes.mark_expired_nodes_down(&self.system_jobs, cx)?;
@@ -89,7 +89,7 @@ impl Leader {
     }
 
     /// Answers watches and hands evaluations to workers, after all that was applied.
-    pub fn hand_out(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+    pub fn dispatch(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.nodes.answer_watches(cx)?;
         self.evals.end_pause(&self.plans, cx)?;
         self.evals.dispatch(&mut self.remote_workers, &self.plans, cx);
@@ -207,12 +207,12 @@ impl Leader {
         for change in changes {
             match change {
                 Change::Eval(eval) => self.evals.apply_change(eval, cx),
-                Change::Alloc(alloc) => self.follow_alloc(alloc, index, cx)?,
-                Change::Node(node) => self.follow_node(node, index, cx)?,
+                Change::Alloc(alloc) => self.apply_alloc_change(alloc, index, cx)?,
+                Change::Node(node) => self.apply_node_change(node, index, cx)?,
                 Change::Deployment(change) => self.deployments.apply_change(change.id, change.active),
-                Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
+                Change::Scheduler => self.evals.apply_pause(&cx.view()?, cx)?,
                 Change::EvalDeleted(eval) => self.evals.forget(eval),
-                Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
+                Change::Job { job } => self.apply_job_change(job, &cx.view()?, cx)?,
                 Change::Member { .. } => {
                     self.membership.apply_change(cx.now);
                     self.nodes.servers_changed(index);
@@ -224,7 +224,7 @@ impl Leader {
         self.system_jobs.evaluate_missed_jobs(changes, cx)
     }
 
-    fn follow_alloc(&mut self, alloc: &AllocChange, index: u64, cx: &Context<'_>) -> Result<(), Fault> {
+    fn apply_alloc_change(&mut self, alloc: &AllocChange, index: u64, cx: &Context<'_>) -> Result<(), Fault> {
         self.drainer.alloc_changed(&alloc.job, alloc.node);
         if alloc.for_node {
             self.nodes.alloc_changed(alloc.node, index);
@@ -237,7 +237,7 @@ impl Leader {
         Ok(())
     }
 
-    fn follow_node(&mut self, node: &NodeChange, index: u64, cx: &Context<'_>) -> Result<(), Fault> {
+    fn apply_node_change(&mut self, node: &NodeChange, index: u64, cx: &Context<'_>) -> Result<(), Fault> {
         if node.opened {
             self.evals.unblock(&node.computed_class, index, cx.now);
         }
@@ -248,7 +248,7 @@ impl Leader {
     }
 
     /// The job is now as the state says.
-    pub fn follow_job(&mut self, key: &JobKey, view: &View, cx: &Context<'_>) -> Result<(), Fault> {
+    pub fn apply_job_change(&mut self, key: &JobKey, view: &View, cx: &Context<'_>) -> Result<(), Fault> {
         let job = view.job(key)?;
         self.system_jobs.apply_change(key, job.as_deref());
         self.periodic.apply_change(key, job.as_deref(), view, cx)

@@ -78,12 +78,12 @@ impl Server {
         match establishing.advance(&mut cx)? {
             Established::Leads(leader) => {
                 self.leadership = Leadership::Leads(leader);
-                self.clocks.judge(true, &mut self.replica, now);
+                self.clocks.check(true, &mut self.replica, now);
             }
             Established::NotYet(establishing) => self.leadership = Leadership::Establishes(establishing),
         }
         // the disk may have become full, or free, meanwhile
-        self.with_leader(now, |leader, cx| leader.evals.follow_disk_space(cx))
+        self.with_leader(now, |leader, cx| leader.evals.apply_disk_space(cx))
     }
 
     pub(super) fn step_down_if_deposed(&mut self, now: Mono) {

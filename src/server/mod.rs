@@ -275,7 +275,7 @@ impl Server {
             }
             Input::Space { free } => {
                 self.disk.is_free = free;
-                return self.with_leader(now, |leader, cx| leader.evals.follow_disk_space(cx));
+                return self.with_leader(now, |leader, cx| leader.evals.apply_disk_space(cx));
             }
             Input::Snapshot { from, message } => return self.snapshot(from, message, now),
         }

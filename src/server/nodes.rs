@@ -177,8 +177,8 @@ impl Nodes {
     }
 
     /// Notes that nodes are heard while nothing can be written about those that are silent.
-    pub fn look(&mut self, now: Mono) {
-        self.heartbeats.look(now);
+    pub fn note_listening(&mut self, now: Mono) {
+        self.heartbeats.note_listening(now);
     }
 
     /// Nodes that were silent for too long are down; or disconnected, while a group on it sits that out.

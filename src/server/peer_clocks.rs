@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use wire::frame::Body;
 use wire::server_rpc::ServerRequest;
 
-const TELL_EVERY: Span = Span::seconds(30);
+const SEND_EVERY: Span = Span::seconds(30);
 /// Older readings of a clock do not count.
 const FORGET_AFTER: Span = Span::minutes(2);
 /// A leader whose clock is off tries again so long after a transfer that may have failed.
-const JUDGE_AGAIN: Span = Span::seconds(5);
+const RECHECK_AFTER: Span = Span::seconds(5);
 /// Clocks that differ by less show the same: a message may take seconds.
 const TOLERANCE: Span = Span::minutes(1);
 
@@ -31,9 +31,9 @@ struct PeerClocks {
     /// By server: how far its clock is ahead of this one's, and when that was found.
     offsets: BTreeMap<u64, (Span, Mono)>,
     /// The leader that was told this server's time last, in which term, and when it is told again.
-    told: Option<(u64, u64, Mono)>,
+    sent: Option<(u64, u64, Mono)>,
     /// When this leader, whose clock is off, looks again whether it still leads.
-    judge_at: Option<Mono>,
+    recheck_at: Option<Mono>,
 }
 
 /// How this server's clock compares with those of the voters.
@@ -54,7 +54,7 @@ impl Clocks {
 
     /// A follower tells its leader the time, at once when it is a new one.
     pub fn send_time(&mut self, leader: Option<u64>, cx: &mut Context<'_>) {
-        self.peers.tell(leader.map(|leader| (leader, cx.raft.term())), cx);
+        self.peers.send(leader.map(|leader| (leader, cx.raft.term())), cx);
     }
 
     /// Another server's clock shows that time. `leads`: this server does, and is established.
@@ -62,20 +62,20 @@ impl Clocks {
         let raft = replica.raft();
         if raft.is_leader() && self.own.is_set() && raft.voters().contains(&server) {
             self.peers.heard(server, wall - self.own.at(now), now);
-            self.judge(leads, replica, now);
+            self.check(leads, replica, now);
         }
     }
 
     /// A leader whose clock is off looks again: the one that it asked to lead may not have been able to.
-    pub fn judge_again(&mut self, leads: bool, replica: &mut Replica, now: Mono) {
-        if self.peers.judge_at.is_some_and(|at| at <= now) {
-            self.judge(leads, replica, now);
+    pub fn recheck(&mut self, leads: bool, replica: &mut Replica, now: Mono) {
+        if self.peers.recheck_at.is_some_and(|at| at <= now) {
+            self.check(leads, replica, now);
         }
     }
 
     /// A leader holds its clock against those that it was told of. One that is not established yet cannot hand leadership on.
-    pub fn judge(&mut self, leads: bool, replica: &mut Replica, now: Mono) {
-        self.peers.judge_at = None;
+    pub fn check(&mut self, leads: bool, replica: &mut Replica, now: Mono) {
+        self.peers.recheck_at = None;
         let raft = replica.raft();
         let (own, voters) = (raft.id(), raft.voters());
         if !leads || !self.own.is_set() {
@@ -87,7 +87,7 @@ impl Clocks {
             ClockVerdict::Outlier { agreeing, offset } => {
                 tracing::warn!(target: "nomad", %offset, to = agreeing,
                     "this server's clock differs from that of most servers: leadership is transferred; set the clock");
-                self.peers.judge_at = Some(now.after(JUDGE_AGAIN));
+                self.peers.recheck_at = Some(now.after(RECHECK_AFTER));
                 if let Err(refused) = replica.transfer_leader(agreeing) {
                     tracing::debug!(target: "nomad", %refused, "leadership is not transferred");
                 }
@@ -101,17 +101,17 @@ impl Clocks {
 }
 
 impl PeerClocks {
-    fn tell(&mut self, leader: Option<(u64, u64)>, cx: &mut Context<'_>) {
+    fn send(&mut self, leader: Option<(u64, u64)>, cx: &mut Context<'_>) {
         let Some((leader, term)) = leader else {
-            self.told = None;
+            self.sent = None;
             return;
         };
         let is_known =
             |(to, in_term, again): (u64, u64, Mono)| (to, in_term) == (leader, term) && cx.now < again;
-        if !cx.clock.is_set() || self.told.is_some_and(is_known) {
+        if !cx.clock.is_set() || self.sent.is_some_and(is_known) {
             return;
         }
-        self.told = Some((leader, term, cx.now.after(TELL_EVERY)));
+        self.sent = Some((leader, term, cx.now.after(SEND_EVERY)));
         let request = ServerRequest::Clock { wall: cx.clock.at(cx.now) };
         cx.outbox.effect(Effect::server_frame(leader, 0, Body::ServerRequest(request)));
     }
@@ -143,7 +143,7 @@ impl PeerClocks {
     }
 
     fn next_deadline(&self) -> Option<Mono> {
-        self.told.map(|(_, _, again)| again).into_iter().chain(self.judge_at).min()
+        self.sent.map(|(_, _, again)| again).into_iter().chain(self.recheck_at).min()
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
 
     const NOW: Mono = Mono(1);
 
-    fn judged(voters: &[u64], ahead: &[(u64, i64)]) -> ClockVerdict {
+    fn compared(voters: &[u64], ahead: &[(u64, i64)]) -> ClockVerdict {
         let mut clocks = PeerClocks::default();
         ahead.iter().for_each(|(id, seconds)| clocks.heard(*id, Span::seconds(*seconds), NOW));
         clocks.compare(1, voters, None, NOW)
@@ -166,16 +166,16 @@ mod tests {
     #[test]
     fn a_majority_of_voters_decides_which_clock_is_off() {
         let year = 31_536_000;
-        assert_eq!(judged(&[1, 2, 3], &[(2, 3), (3, year)]), ClockVerdict::Agrees);
+        assert_eq!(compared(&[1, 2, 3], &[(2, 3), (3, year)]), ClockVerdict::Agrees);
         let offset = Span::seconds(year);
         assert_eq!(
-            judged(&[1, 2, 3], &[(2, year), (3, year + 9)]),
+            compared(&[1, 2, 3], &[(2, year), (3, year + 9)]),
             ClockVerdict::Outlier { agreeing: 2, offset }
         );
-        assert_eq!(judged(&[1, 2, 3], &[(2, year), (3, -year)]), ClockVerdict::Unknown, "three times");
-        assert_eq!(judged(&[1, 2], &[(2, year)]), ClockVerdict::Unknown, "one against one");
-        assert_eq!(judged(&[1, 2, 3, 4, 5], &[(2, year), (3, year)]), ClockVerdict::Unknown, "two of five");
-        assert_eq!(judged(&[1], &[]), ClockVerdict::Agrees, "nobody else votes");
+        assert_eq!(compared(&[1, 2, 3], &[(2, year), (3, -year)]), ClockVerdict::Unknown, "three times");
+        assert_eq!(compared(&[1, 2], &[(2, year)]), ClockVerdict::Unknown, "one against one");
+        assert_eq!(compared(&[1, 2, 3, 4, 5], &[(2, year), (3, year)]), ClockVerdict::Unknown, "two of five");
+        assert_eq!(compared(&[1], &[]), ClockVerdict::Agrees, "nobody else votes");
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Leader {
         let (nodes, rejected) = (verified.len(), verified.iter().filter(|taken| taken.is_none()).count());
         let (full, none) = (rejected == 0 && !is_split, nodes > 0 && rejected == nodes);
         cx.metrics.evaluated(rejected);
-        let took = self.evals.held_for(id, cx.now);
+        let took = self.evals.outstanding_for(id, cx.now);
         tracing::debug!(target: "nomad.worker", eval_id = %id, nodes, rejected, %took, "plan evaluated");
         if decision.plan.is_no_op() && only_blocks_again(&decision, &view)? {
             self.evals.block_again(decision.eval, token, cx.now);

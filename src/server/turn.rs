@@ -59,7 +59,7 @@ impl Server {
         self.replica.tick(now.mono);
         self.join(now.mono)?;
         self.disk.hand_over(&mut self.replica, now.mono);
-        self.clocks.judge_again(self.leadership.leader().is_some(), &mut self.replica, now.mono);
+        self.clocks.recheck(self.leadership.leader().is_some(), &mut self.replica, now.mono);
         self.with_leader(now.mono, Leader::advance)?;
         if let (Some(leader), _, mut cx) = self.split_group(now.mono) {
             leader.membership.change_members(&mut cx);
@@ -97,7 +97,7 @@ impl Server {
         self.establish_leadership(now)?;
         let (parts, mut cx) = self.parts(now);
         parts.operator.finish(parts.leader.is_some(), &mut cx);
-        self.with_leader(now, Leader::hand_out)?;
+        self.with_leader(now, Leader::dispatch)?;
         if self.replica.has_peers() {
             self.work_for_leader(now);
             let leader = self.other_leader();

@@ -17,7 +17,7 @@ pub struct UnservedTypes(BTreeMap<JobType, Mono>);
 
 impl UnservedTypes {
     /// `own`: the types that the leader's own workers take.
-    pub fn look(&mut self, broker: &Broker, own: &[JobType], remote: &RemoteWorkers, now: Mono) {
+    pub fn warn(&mut self, broker: &Broker, own: &[JobType], remote: &RemoteWorkers, now: Mono) {
         for job_type in self.due(broker, own, remote, now) {
             let waiting = broker.ready_of(&[job_type]);
             tracing::warn!(

@@ -48,7 +48,7 @@ fn of_job(view: &View, key: &JobKey, seed: u64) -> Result<Option<Why>, Fault> {
     Ok(Some(Why {
         job: key.clone(),
         summary: summary(&job, &evals, &allocs),
-        groups: look(view, &job, &allocs, &groups, seed)?,
+        groups: explain_groups(view, &job, &allocs, &groups, seed)?,
         then: vec![],
         history: history::of_job(view, &job, &evals)?,
         index: view.index(),
@@ -90,7 +90,7 @@ fn of_alloc(view: &View, alloc: &Allocation, seed: u64) -> Result<Why, Fault> {
     let groups = match &job {
         // for an allocation that runs, only the reason for its placement matters
         Some(job) if alloc.terminal() && alloc.next.is_none() && !job.spec.stop => {
-            look(view, job, &view.allocs_of_job(&alloc.job)?, &[alloc.group.as_str()].into(), seed)?
+            explain_groups(view, job, &view.allocs_of_job(&alloc.job)?, &[alloc.group.as_str()].into(), seed)?
         }
         _ => vec![],
     };
@@ -108,7 +108,9 @@ fn of_alloc(view: &View, alloc: &Allocation, seed: u64) -> Result<Why, Fault> {
 fn of_eval(view: &View, eval: &Evaluation, seed: u64) -> Result<Why, Fault> {
     let failed: BTreeSet<&str> = eval.failed_groups.keys().map(String::as_str).collect();
     let groups = match view.job(&eval.job)? {
-        Some(job) if !failed.is_empty() => look(view, &job, &view.allocs_of_job(&eval.job)?, &failed, seed)?,
+        Some(job) if !failed.is_empty() => {
+            explain_groups(view, &job, &view.allocs_of_job(&eval.job)?, &failed, seed)?
+        }
         _ => vec![],
     };
     Ok(Why {
@@ -122,7 +124,7 @@ fn of_eval(view: &View, eval: &Evaluation, seed: u64) -> Result<Why, Fault> {
 }
 
 /// Only groups of these names.
-fn look(
+fn explain_groups(
     view: &View,
     job: &Job,
     allocs: &[Allocation],

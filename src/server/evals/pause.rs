@@ -10,7 +10,7 @@ use state::view::View;
 
 impl Evals {
     /// A pause empties the queues: what workers held, or was on its way into the log, comes back to none of them.
-    pub fn follow_pause(&mut self, view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
+    pub fn apply_pause(&mut self, view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
         let paused = is_paused(view, cx)?;
         match (self.paused, paused) {
             (false, true) => {
@@ -24,12 +24,12 @@ impl Evals {
     }
 
     /// The disk may be full, or have room again.
-    pub fn follow_disk_space(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+    pub fn apply_disk_space(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         if self.disk_has_space == cx.space_free {
             return Ok(());
         }
         self.disk_has_space = cx.space_free;
-        self.follow_pause(&cx.view()?, cx)
+        self.apply_pause(&cx.view()?, cx)
     }
 
     /// The end of a pause fills the queues from the state, as a new leader does, and like that one only when the state shows every

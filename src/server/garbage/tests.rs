@@ -34,7 +34,7 @@ impl Alone {
         });
     }
 
-    fn told(&mut self, ids: std::ops::Range<u128>, client: ClientStatus) {
+    fn report(&mut self, ids: std::ops::Range<u128>, client: ClientStatus) {
         let updates = ids.map(|id| report(id, client)).collect();
         self.propose(&Command::UpdateAllocs {
             seen: u64::MAX,
@@ -64,9 +64,9 @@ fn one_round_takes_what_has_ended_and_leaves_what_is_needed() {
     alone.placed(1, spec("web", 2), 1..3);
     alone.placed(2, batch("done"), 3..4);
     alone.placed(3, batch("runs"), 4..6);
-    alone.told(1..2, ClientStatus::Running);
-    alone.told(2..5, ClientStatus::Complete);
-    alone.told(5..6, ClientStatus::Running);
+    alone.report(1..2, ClientStatus::Running);
+    alone.report(2..5, ClientStatus::Complete);
+    alone.report(5..6, ClientStatus::Running);
     alone.collect();
     let view = alone.view();
     let left: Vec<_> = view.allocs(None, 9).unwrap().into_iter().map(|a| a.name).collect();
@@ -80,7 +80,7 @@ fn one_round_takes_what_has_ended_and_leaves_what_is_needed() {
 fn a_large_job_is_stopped_first_and_goes_in_parts() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("large"), 1..201);
-    alone.told(1..201, ClientStatus::Complete);
+    alone.report(1..201, ClientStatus::Complete);
     let began = alone.server.replica.applied();
     alone.ask(WriteRequest::CollectGarbage).0.expect("is taken");
     alone.turns(4);
@@ -100,7 +100,7 @@ fn a_large_job_is_stopped_first_and_goes_in_parts() {
 fn gc_runs_by_itself_with_its_thresholds() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("done"), 1..2);
-    alone.told(1..2, ClientStatus::Complete);
+    alone.report(1..2, ClientStatus::Complete);
     let before = alone.server.replica.applied();
     let rules = GarbageRules::default();
     let interval = |alone: &mut Alone| {
@@ -121,7 +121,7 @@ fn gc_runs_by_itself_with_its_thresholds() {
 fn after_a_leap_of_the_clock_nothing_is_old_for_an_hour() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("done"), 1..2);
-    alone.told(1..2, ClientStatus::Complete);
+    alone.report(1..2, ClientStatus::Complete);
     let rules = GarbageRules::default();
     let is_there = |alone: &Alone| alone.view().job(&key("done")).unwrap().is_some();
     // as if somebody had set the clock by ten years
@@ -140,7 +140,7 @@ fn after_a_leap_of_the_clock_nothing_is_old_for_an_hour() {
 fn forced_collection_works_after_a_leap_too() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("done"), 1..2);
-    alone.told(1..2, ClientStatus::Complete);
+    alone.report(1..2, ClientStatus::Complete);
     alone.wall = alone.wall + Span::hours(87_600);
     alone.turns(1);
     alone.collect();
@@ -151,7 +151,7 @@ fn forced_collection_works_after_a_leap_too() {
 fn a_job_that_came_alive_meanwhile_is_not_collected() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("done"), 1..2);
-    alone.told(1..2, ClientStatus::Complete);
+    alone.report(1..2, ClientStatus::Complete);
     let found = find(&alone.view(), FIRST, &Cutoffs::FORCED).unwrap();
     assert_eq!(found.garbage, Some(Garbage::Jobs(vec![key("done")])));
     alone.register("done-not");

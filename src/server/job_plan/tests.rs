@@ -1,4 +1,4 @@
-//! What is foretold, against what then happens.
+//! What is planned, against what then happens.
 
 use super::*;
 use model::plan::{Decision, GroupChanges};
@@ -11,7 +11,7 @@ fn asked(spec: &JobSpec) -> JobPlanRequest {
     JobPlanRequest { spec: Arc::new(spec.clone()), schedule: None, seed: SEED }
 }
 
-fn foretold(region: &Region, spec: &JobSpec) -> JobPlanReply {
+fn planned(region: &Region, spec: &JobSpec) -> JobPlanReply {
     let view = region.view();
     plan(&view, &asked(spec), AT).expect("the state can be read").expect("the job is fit")
 }
@@ -55,12 +55,12 @@ fn a_job_plan_is_what_then_happens_and_writes_nothing() {
     for (n, change) in (1..).zip(changes) {
         change(&mut wanted);
         let before = (region.view().index(), region.view().digest());
-        let said = foretold(&region, &wanted);
+        let reply = planned(&region, &wanted);
         assert_eq!((region.view().index(), region.view().digest()), before);
-        assert_eq!(said.before.as_ref().map(|j| j.version), (n > 1).then(|| n as u64 - 2));
+        assert_eq!(reply.before.as_ref().map(|j| j.version), (n > 1).then(|| n as u64 - 2));
         let done = happens(&mut region, &wanted, n);
-        assert_eq!((&said.desired, &said.failed), (&done.desired, &done.eval.failed_groups), "change {n}");
-        assert_ne!(said.desired["g"], GroupChanges::default(), "change {n}");
+        assert_eq!((&reply.desired, &reply.failed), (&done.desired, &done.eval.failed_groups), "change {n}");
+        assert_ne!(reply.desired["g"], GroupChanges::default(), "change {n}");
     }
 }
 
@@ -69,21 +69,21 @@ fn each_change_is_counted_as_what_it_is() {
     let mut region = Region::default();
     region.ready_node(1);
     let mut wanted = spec("a", 2);
-    let new = foretold(&region, &wanted).desired["g"];
+    let new = planned(&region, &wanted).desired["g"];
     assert_eq!(new, GroupChanges { place: 2, ..GroupChanges::default() });
     happens(&mut region, &wanted, 1);
-    let same = foretold(&region, &wanted).desired["g"];
+    let same = planned(&region, &wanted).desired["g"];
     assert_eq!(same, GroupChanges { ignore: 2, ..GroupChanges::default() });
     let counted = |change: fn(&mut JobSpec)| {
         let mut other = wanted.clone();
         change(&mut other);
-        foretold(&region, &other).desired["g"]
+        planned(&region, &other).desired["g"]
     };
     let fewer = counted(|j| j.groups[0].count = 1);
     assert_eq!((fewer.stop, fewer.ignore + fewer.in_place), (1, 1));
     let replaced = counted(|j| j.groups[0].tasks[0].user = "web".into());
     assert_eq!(replaced, GroupChanges { destructive: 2, ..GroupChanges::default() });
-    let renamed = foretold(&region, &{
+    let renamed = planned(&region, &{
         wanted.groups[0].name = "h".into();
         wanted
     });
@@ -93,11 +93,11 @@ fn each_change_is_counted_as_what_it_is() {
 #[test]
 fn a_plan_without_room_names_its_blocked_evaluation() {
     let region = Region::default();
-    let said = foretold(&region, &spec("a", 3));
-    assert_eq!(said.failed["g"].coalesced_failures, 2);
-    let created: Vec<_> = said.created.iter().map(|e| (e.status, e.job.clone())).collect();
+    let reply = planned(&region, &spec("a", 3));
+    assert_eq!(reply.failed["g"].coalesced_failures, 2);
+    let created: Vec<_> = reply.created.iter().map(|e| (e.status, e.job.clone())).collect();
     assert_eq!(created, [(EvalStatus::Blocked, key("a"))]);
-    assert_eq!(said.before, None);
+    assert_eq!(reply.before, None);
 }
 
 #[test]

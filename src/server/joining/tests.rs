@@ -251,7 +251,7 @@ fn a_learner_holds_no_stamps_of_a_region_of_one_voter() {
     let server = &mut meeting.servers[0];
     server.clocks.own.observe_stamp(Some(AT), Some(meeting.now));
     server.turn(Now { mono: meeting.now.after(Span::millis(1)), wall: Some(AT + Span::hours(48)) }, vec![]);
-    assert!(server.clocks.own.leapt().is_some());
+    assert!(server.clocks.own.jumped_at().is_some());
     assert!(!server.clocks.own.is_held(), "nobody could ever confirm the time");
 }
 

@@ -170,7 +170,7 @@ fn remote_workers_are_told_what_plans_in_flight_take() {
     let (leader, mut cx) = alone.split();
     leader.planned(eval, token, result, false, &mut cx).expect("reads");
     leader.remote_workers.wait(FOLLOWER, 7, 1, JobType::ALL.into());
-    leader.hand_out(&mut cx).expect("reads");
+    leader.dispatch(&mut cx).expect("reads");
     let effects = alone.server.outbox.take_effects().0;
     let tasks = deliveries(effects).remove(0).1;
     let [in_flight] = &tasks[0].in_flight[..] else { panic!("{:?}", tasks[0].in_flight) };

@@ -43,7 +43,7 @@ pub fn of_job(view: &View, job: &Job, evals: &[Evaluation]) -> Result<Vec<Histor
     let mut links =
         vec![link(job.submit_time, "job", String::new(), format!("version {version} was submitted"))];
     for eval in evals.iter().rev().take(5) {
-        links.extend(told(view, eval)?);
+        links.extend(eval_entries(view, eval)?);
     }
     if let Some(d) = view.latest_deployment(&job.spec.key())? {
         links.push(link(d.modify_time, "deployment", d.id.to_string(), d.status_description));
@@ -52,7 +52,7 @@ pub fn of_job(view: &View, job: &Job, evals: &[Evaluation]) -> Result<Vec<Histor
 }
 
 pub fn of_eval(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Fault> {
-    let mut links = told(view, eval)?;
+    let mut links = eval_entries(view, eval)?;
     for (id, what) in [
         (eval.previous_eval, "comes from"),
         (eval.next_eval, "is gone on with by"),
@@ -77,7 +77,7 @@ pub fn of_eval(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Faul
 
 pub fn of_alloc(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> {
     let mut links = before(view, alloc)?;
-    links.extend(evaluated(view, alloc.eval_id, alloc.create_time)?);
+    links.extend(eval_entries_by_id(view, alloc.eval_id, alloc.create_time)?);
     let best = alloc.metrics.scores.iter().find(|s| s.node_id == alloc.node_id);
     let score = best.map_or_else(String::new, |s| format!(", score {:.3}", s.normalized));
     let looked = alloc.metrics.nodes_evaluated;
@@ -102,7 +102,7 @@ pub fn of_alloc(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fa
 }
 
 /// The evaluation, and the change of a node that made it.
-fn told(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Fault> {
+fn eval_entries(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Fault> {
     let mut links = vec![];
     if let Some(node) = eval.node_id {
         let known = view.node(node)?;
@@ -120,9 +120,9 @@ fn told(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Fault> {
     Ok(links)
 }
 
-fn evaluated(view: &View, id: EvalId, at: Wall) -> Result<Vec<HistoryEntry>, Fault> {
+fn eval_entries_by_id(view: &View, id: EvalId, at: Wall) -> Result<Vec<HistoryEntry>, Fault> {
     match view.eval(id)? {
-        Some(eval) => told(view, &eval),
+        Some(eval) => eval_entries(view, &eval),
         None => Ok(vec![forgotten(at, id)]),
     }
 }
@@ -190,7 +190,7 @@ fn stopped(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fault> 
     let by = evals.iter().filter(at_work).min_by_key(|e| (e.modify_index, e.create_index));
     let at = by.map_or(alloc.modify_time, |e| e.modify_time);
     let mut links = match by {
-        Some(eval) => told(view, eval)?,
+        Some(eval) => eval_entries(view, eval)?,
         None => vec![],
     };
     let text = format!("was told to {}: {}", alloc.desired.as_str(), alloc.desired_description);

@@ -92,7 +92,7 @@ fn moved() -> Region {
     r
 }
 
-fn told(why: &Why) -> Vec<(&'static str, &str)> {
+fn entries_of(why: &Why) -> Vec<(&'static str, &str)> {
     why.history.iter().map(|l| (l.kind, l.text.as_str())).collect()
 }
 
@@ -102,7 +102,7 @@ fn the_chain_behind_an_allocation_that_moved_is_told_in_order() {
     let old = why(&r, Subject::Alloc(alloc_id(1)));
     assert_eq!(old.summary, "web.g[0] on node: wanted stop, is lost");
     assert_eq!(
-        told(&old),
+        entries_of(&old),
         [
             ("evaluation", "job-register, complete"),
             ("plan", "was placed on node (00000000), of 0 nodes looked at"),
@@ -116,12 +116,12 @@ fn the_chain_behind_an_allocation_that_moved_is_told_in_order() {
     );
     assert!(old.history.is_sorted_by_key(|l| l.at));
     let new = why(&r, Subject::Alloc(alloc_id(2)));
-    let story = told(&new);
+    let story = entries_of(&new);
     let replaced = "replaces this one on node (00000000), lost: alloc is lost since its node is down";
     assert!(story.contains(&("allocation", replaced)), "{story:?}");
     assert!(story.contains(&("node", "node-1: Node heartbeat missed")), "{story:?}");
     let of_eval = why(&r, Subject::Eval(eval_id(2)));
-    let placed = told(&of_eval).contains(&("allocation", "web.g[0] was placed on node (00000000)"));
+    let placed = entries_of(&of_eval).contains(&("allocation", "web.g[0] was placed on node (00000000)"));
     assert!(placed, "{:?}", of_eval.history);
     let job = why(&r, Subject::Job(key("web")));
     assert_eq!((job.groups[0].live, job.groups[0].nodes, job.groups[0].feasible), (1, 2, 1));
