@@ -51,6 +51,8 @@ enum Step {
     Confirming(Wait),
     Forwarded(Wait),
     Writing(WriteResponder),
+    /// Nothing any more: the agent that it came to has ended. Who runs there next has never heard of it.
+    Lost,
 }
 
 #[derive(Default)]
@@ -82,7 +84,11 @@ impl World {
     /// The call goes on.
     pub fn go_on(&mut self, id: u64) -> Result<(), String> {
         let Some(call) = self.http_calls.calls.get(&id) else { return Ok(()) };
-        let Step::Waiting(state) = call.step else { return Ok(()) };
+        let state = match call.step {
+            Step::Waiting(state) => state,
+            Step::Lost => return self.end_call(id, Outcome::Unknown),
+            _ => return Ok(()),
+        };
         let (at, serving, request) = (call.at, call.serving, call.request.clone());
         let Some(outcome) = self.route(at, &request, state) else {
             return self.end_call(id, Outcome::Unknown);
@@ -131,8 +137,9 @@ impl World {
         self.after(left, Event::Call { id });
     }
 
+    /// `None`: its agent has ended meanwhile.
     fn take_step(&mut self, id: u64) -> Option<Step> {
-        let call = self.http_calls.calls.get_mut(&id)?;
+        let call = self.http_calls.calls.get_mut(&id).filter(|call| !matches!(call.step, Step::Lost))?;
         Some(std::mem::replace(&mut call.step, Step::Waiting(WaitState::default())))
     }
 
@@ -189,7 +196,6 @@ impl World {
             return Ok(false);
         }
         match self.take_step(id) {
-            // its server died meanwhile
             None => {}
             Some(Step::Writing(responder)) => {
                 self.end_call(id, Outcome::Answered(responder.response(result.clone())))?;
@@ -204,6 +210,8 @@ impl World {
         match call.serving {
             None if self.asks.asked(id) => self.ask_answered(id, outcome),
             None => self.client_answered(id, outcome),
+            // who has passed it on hears that the link is gone
+            Some(_) if matches!(call.step, Step::Lost) => Ok(()),
             Some(Serving { at, number, leader_only }) => {
                 let response = match outcome {
                     Outcome::Answered(response) => Some(response.into()),
@@ -221,9 +229,66 @@ impl World {
     pub fn lose_calls(&mut self, at: Machine) {
         let mut lost = vec![];
         for (id, call) in self.http_calls.calls.iter_mut().filter(|(_, call)| call.at == at) {
-            call.step = Step::Waiting(WaitState::default());
+            call.step = Step::Lost;
             lost.push(*id);
         }
         lost.into_iter().for_each(|id| self.at(self.now, Event::Call { id }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::elections::{await_leader, region_of, run_for};
+    use super::super::place::NodeAt;
+    use super::super::users::HOME_REGION;
+    use super::*;
+
+    const NODE: NodeAt = NodeAt { region: HOME_REGION, node: 0 };
+    const JOB: &str = "http-0";
+
+    fn restart(world: &mut World, at: Machine) {
+        match at {
+            Machine::Server(at) => {
+                world.stop_server(at, Span::hours(10));
+                world.start_server(at).expect("its disk is sound");
+            }
+            Machine::Node(n) => {
+                world.stop_agent(n);
+                world.start_agent(n).expect("its disk is sound");
+            }
+        }
+    }
+
+    /// How far the calls are that write into the job.
+    fn steps(world: &World) -> Vec<&Step> {
+        let calls = world.http_calls.calls.values();
+        let writes = calls.filter(|call| String::from_utf8_lossy(&call.request.body).contains(JOB));
+        writes.map(|call| &call.step).collect()
+    }
+
+    /// The leader is at work on it when a process on its way ends, and the next one starts there in the same moment.
+    #[test]
+    fn a_call_ends_with_an_agent_that_is_back_at_once() {
+        for which in 0..3 {
+            let mut world = region_of(3, 1);
+            let (leader, _) = await_leader(&mut world);
+            run_for(&mut world, Span::seconds(20));
+            let others = world.regions.servers().into_iter().filter(|at| *at != leader);
+            let follower = others.map(Machine::Server).next().expect("there are more");
+            let (asked, ends) = [
+                (follower, follower),
+                (follower, Machine::Server(leader)),
+                (Machine::Node(NODE), Machine::Node(NODE)),
+            ][which];
+            world.client_writes(asked, JOB.into());
+            while !steps(&world).iter().any(|step| matches!(step, Step::Writing(_))) {
+                assert_eq!(world.clients.acknowledged, 0, "it was under way");
+                run_for(&mut world, Span(20_000));
+            }
+            restart(&mut world, ends);
+            run_for(&mut world, Span::minutes(1));
+            assert_eq!((world.clients.unknown, world.clients.acknowledged), (1, 0), "{ends} ended");
+            assert!(steps(&world).is_empty(), "nothing goes on");
+        }
     }
 }
