@@ -8,6 +8,7 @@ use super::Server;
 use super::context::Context;
 use super::effects::Effect;
 use super::nodes::{NotAuthentic, WRONG_SECRET, authenticate};
+use super::relayed_requests::RelayedRequests;
 use model::id::NodeId;
 use model::time::{Mono, Span};
 use state::fault::Fault;
@@ -77,6 +78,7 @@ pub struct Forwarding {
     served: BTreeMap<u64, Served>,
     /// Requests that were taken to be served, the newest last, answered ones, too: none is carried out twice.
     taken: VecDeque<(Peer, u64)>,
+    pub of_nodes: RelayedRequests,
     numbers: u64,
 }
 
@@ -197,6 +199,7 @@ impl Forwarding {
         }
         self.served.retain(|_, served| served.from != peer);
         self.taken.retain(|(from, _)| *from != peer);
+        self.of_nodes.link_down(peer);
     }
 
     /// Gives up what was waited for too long.
@@ -274,7 +277,6 @@ mod tests {
     fn response(status: u16) -> ForwardedResponse {
         ForwardedResponse { status, headers: vec![], body: vec![] }
     }
-
     type Answers = Vec<(u64, Result<ForwardedResponse, ForwardFailure>)>;
 
     /// What leaves: frames, and answers to users.

@@ -127,11 +127,23 @@ impl Server {
         if self.leadership.leader().is_none()
             && let Some(leader) = leader
         {
+            self.forwarding.of_nodes.relayed(node, request, (leader, self.replica.raft().term()));
             let body = Body::ServerRequest(ServerRequest::Node { node, request: asked });
             self.outbox.effect(Effect::server_frame(leader, request, body));
             return Ok(());
         }
         self.node_request(Asker { node, request, via: None }, asked, now)
+    }
+
+    /// Nodes whose requests another leader had are told to ask again.
+    pub(super) fn answer_lost_requests(&mut self, now: Mono) {
+        let raft = self.replica.raft();
+        let leader = raft.leader().map(|leader| (leader, raft.term()));
+        let lost = self.forwarding.of_nodes.take_lost(leader);
+        let (_, mut cx) = self.split(now);
+        for (node, request) in lost {
+            cx.answer(Asker { node, request, via: None }, NodeReply::NoLeader);
+        }
     }
 
     /// Only a leader answers: what was relayed to another server is not relayed again.
@@ -202,6 +214,7 @@ impl Server {
     ) -> Result<(), Fault> {
         match reply {
             ServerReply::Node { node, reply } => {
+                self.forwarding.of_nodes.answered(node, number);
                 let (_, mut cx) = self.split(now);
                 cx.answer(Asker { node, request: number, via: None }, reply);
             }

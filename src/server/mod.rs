@@ -46,6 +46,7 @@ mod pending;
 mod periodic;
 mod plans;
 mod reads;
+mod relayed_requests;
 mod remote_workers;
 mod replica;
 mod reports;

@@ -100,6 +100,7 @@ impl Server {
         self.with_leader(now, Leader::dispatch)?;
         if self.replica.has_peers() {
             self.work_for_leader(now);
+            self.answer_lost_requests(now);
             let leader = self.other_leader();
             let (parts, mut cx) = self.parts(now);
             parts.clocks.send_time(leader, &mut cx);

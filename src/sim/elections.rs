@@ -10,9 +10,10 @@ use super::place::{Machine, ServerAt};
 use super::tracked::TrackedState;
 use super::users::HOME_REGION;
 use super::world::{EPOCH, Event, World};
+use model::alloc::{Allocation, ClientStatus};
+use model::id::JobKey;
 use model::time::{Mono, Span, Wall};
 use server::effects::Input;
-use std::collections::BTreeSet;
 use wire::http::Method;
 use wire::rpc::Peer;
 
@@ -244,41 +245,83 @@ fn a_server_alone_leads_at_once() {
     assert_eq!(leaders(&world).len(), 1);
 }
 
+/// The server that each node asks, and how often it has turned to another one.
+fn asked_servers(world: &World) -> Vec<(Option<Peer>, u64)> {
+    let contacts = world.regions.node_hosts().map(|node| &node.contact);
+    contacts.map(|contact| (contact.server(), contact.turned_away)).collect()
+}
+
+fn is_asked(world: &World, at: ServerAt) -> bool {
+    let peer = Peer::Server(world.regions[at].id());
+    asked_servers(world).iter().any(|(server, _)| *server == Some(peer))
+}
+
+/// A server that nodes ask, or one that they do not, is to lead in the place of another one. Who leads then.
+fn hand_over(world: &mut World, to_asked: bool) -> ServerAt {
+    let (leader, _) = await_leader(world);
+    let next = world.regions.servers().into_iter().find(|at| is_asked(world, *at) == to_asked);
+    let query = format!("id={}", world.regions[next.expect("one is asked, and two are not")].id());
+    world.operator_calls(leader, Method::Put, "/v1/operator/raft/transfer-leadership", &query);
+    run_for(world, Span::seconds(10));
+    let (next, _) = await_leader(world);
+    assert_ne!(next, leader);
+    next
+}
+
+/// Users are served, and nodes have gone on asking their servers. How many allocations nodes have heard of.
+fn nodes_have_stayed(world: &mut World, before: &[(Option<Peer>, u64)], round: usize) -> usize {
+    let (leader, _) = await_leader(world);
+    world.register_with_meta(leader, &format!("quiet-{round}"), 1, 0);
+    run_for(world, Span::seconds(20));
+    let key = JobKey::new("default", format!("quiet-{round}"));
+    let allocs =
+        world.newest_view().map(|view| view.allocs_of_job(&key).expect("reads")).expect("a server is up");
+    let is_unheard_of = |alloc: &&Allocation| alloc.client == ClientStatus::Pending;
+    let unheard_of = allocs.iter().find(is_unheard_of);
+    assert!(unheard_of.is_none(), "round {round}: its node has not heard of it: {unheard_of:?}");
+    assert_eq!(asked_servers(world), before, "round {round}: a node has turned to another server");
+    let silences = world.regions.node_hosts().map(|node| node.contact.silence(world.now));
+    assert!(silences.max() < Some(Span::seconds(30)), "round {round}: heartbeats are answered");
+    allocs.len()
+}
+
 /// Who leads is no business of a node: the server that it is connected to goes on relaying.
 #[test]
 fn a_change_of_leader_reconnects_no_node() {
     let mut world = region_of(3, 1);
-    await_leader(&mut world);
+    let (leader, _) = await_leader(&mut world);
     run_for(&mut world, Span::minutes(1));
-    let nodes = world.regions.nodes();
-    let asks = |world: &World| -> Vec<_> {
-        nodes
-            .iter()
-            .map(|n| (world.regions[*n].contact.server(), world.regions[*n].contact.turned_away))
-            .collect()
-    };
-    let before = asks(&world);
-    let mut led = BTreeSet::new();
+    let (before, mut asked_leads) = (asked_servers(&world), is_asked(&world, leader));
     for round in 0..5 {
-        let (leader, _) = await_leader(&mut world);
-        // to the server that the nodes ask, and from it
-        let id = |at: &ServerAt| world.regions[*at].id();
-        let is_asked = |at: &ServerAt| before.iter().any(|(server, _)| *server == Some(Peer::Server(id(at))));
-        led.insert(is_asked(&leader));
-        let next = world.regions.servers().into_iter().find(|at| is_asked(at) != is_asked(&leader));
-        let query = format!("id={}", id(&next.expect("one is asked, and two are not")));
-        world.operator_calls(leader, Method::Put, "/v1/operator/raft/transfer-leadership", &query);
-        run_for(&mut world, Span::seconds(10));
-        let (next, _) = await_leader(&mut world);
-        assert_ne!(next, leader, "round {round}");
-        world.register_with_meta(next, &format!("quiet-{round}"), 1, 0);
-        run_for(&mut world, Span::seconds(20));
-        assert_eq!(asks(&world), before, "round {round}: a node has turned to another server");
-        let silences = nodes.iter().map(|n| world.regions[*n].contact.silence(world.now));
-        assert!(silences.max() < Some(Span::seconds(30)), "round {round}: heartbeats are answered");
+        asked_leads = !asked_leads;
+        hand_over(&mut world, asked_leads);
+        nodes_have_stayed(&mut world, &before, round);
     }
-    assert_eq!(led.len(), 2, "their server has led, and has followed");
     settle(&mut world);
+}
+
+/// The leader that dies is not the one that nodes ask.
+#[test]
+fn a_dead_leader_costs_no_other_servers_node_its_server() {
+    let mut placed = 0;
+    for seed in 1..=3 {
+        let mut world = region_of(3, seed);
+        await_leader(&mut world);
+        run_for(&mut world, Span::minutes(1));
+        let before = asked_servers(&world);
+        for round in 0..4 {
+            let (mut leader, _) = await_leader(&mut world);
+            if is_asked(&world, leader) {
+                leader = hand_over(&mut world, false);
+            }
+            world.stop_server(leader, Span::seconds(15));
+            let (next, _) = await_leader(&mut world);
+            assert_ne!(next, leader);
+            placed += nodes_have_stayed(&mut world, &before, round);
+        }
+        settle(&mut world);
+    }
+    assert!(placed >= 6, "{placed}: else there was no room");
 }
 
 /// One of three is away, and the others differ: nobody knows who is right. Whatever a leader's clock shows, stamps go on from the last one,
