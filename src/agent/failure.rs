@@ -64,3 +64,40 @@ impl From<&str> for AgentFailure {
         AgentFailure::Failed(why.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::fault::Detail;
+
+    fn faults() -> [(Fault, bool); 4] {
+        let detail = || Detail { message: "so it is said".into(), may_have_changed: false };
+        [
+            (Fault::needs_level(3, 2), true),
+            (Fault::Full(detail()), false),
+            (Fault::Storage(detail()), false),
+            (Fault::Corrupt(detail()), false),
+        ]
+    }
+
+    fn exits_with(failure: &AgentFailure, status: u8) -> bool {
+        format!("{:?}", failure.exit_code()) == format!("{:?}", ExitCode::from(status))
+    }
+
+    #[test]
+    fn what_only_a_newer_build_helps_has_a_status_of_its_own() {
+        for (fault, is_newer) in faults() {
+            let status = if is_newer { 78 } else { 1 };
+            let running = AgentFailure::of_server(&fault);
+            assert!(exits_with(&running, status), "{running:?}");
+            assert!(running.to_string().contains(&fault.to_string()), "{running}");
+            let opened = AgentFailure::of_open(&OpenError::Fault(fault), "the store".into());
+            assert!(exits_with(&opened, status), "{opened:?}");
+        }
+        for (found, status) in [(2, 78), (0, 1)] {
+            let opened = AgentFailure::of_open(&OpenError::Format { found, known: 1 }, "the store".into());
+            assert!(exits_with(&opened, status), "format {found}: {opened:?}");
+        }
+        assert!(exits_with(&AgentFailure::from("no such file"), 1));
+    }
+}
