@@ -7,6 +7,7 @@ use super::place::{NodeAt, ServerAt};
 use super::rollouts::{all_have_ended, given_up, is_never_promoted, on_trial};
 use super::scheduler_config::check_pause;
 use super::server_host::ServerHost;
+use super::trace::fnv;
 use super::tracked::{TrackedState, an_end_is_final};
 use super::users::HOME_REGION;
 use super::world::{EPOCH, World};
@@ -20,6 +21,7 @@ use model::task::TaskState;
 use model::time::Span;
 use server::Server;
 use state::check;
+use state::store::Recovered;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::change::{AllocChange, Change, NodeChange};
@@ -424,6 +426,26 @@ pub(super) fn no_node_is_over_committed(view: &View, tracked: &TrackedState) -> 
 /// What nobody knows of an allocation whose node is away, and that it is known again.
 fn note_unknown(faults: &mut Faults, alloc: &Allocation) {
     let was_unknown = alloc.states.iter().any(|s| s.status == ClientStatus::Unknown);
+/// What a server has applied is in its log as it was, or was compacted away; after it, anything may have been lost. `known`: the region's
+/// applied entries.
+pub fn the_log_keeps_its_promise(
+    applied: u64,
+    recovered: &Recovered,
+    known: &mut BTreeMap<u64, u64>,
+) -> Result<(), String> {
+    let last = recovered.last_index();
+    if last < applied {
+        return Err(format!("entry {applied} was applied, but the log ends at {last}"));
+    }
+    for (index, entry) in recovered.entries.iter().filter(|(index, _)| *index <= applied) {
+        let hash = fnv(entry);
+        if known.insert(*index, hash).is_some_and(|k| k != hash) {
+            return Err(format!("the committed entry {index} has changed"));
+        }
+    }
+    Ok(())
+}
+
     match alloc.client {
         ClientStatus::Unknown => faults.fired(Kind::AllocationUnknown),
         ClientStatus::Running if was_unknown => faults.fired(Kind::AllocationKnownAgain),

@@ -1,5 +1,6 @@
 //! A server's machine: its disk, its clock, its scheduler workers, and the brain while it lives.
 
+use super::checks::the_log_keeps_its_promise;
 use super::clock::Clock;
 use super::disk::SimDisk;
 use super::event_readers::ServerEvents;
@@ -7,7 +8,6 @@ use super::faults::Kind;
 use super::garbage::RULES;
 use super::heard::{self, Heard};
 use super::place::{Daemon, Machine, ServerAt};
-use super::trace::fnv;
 use super::world::{Event, World};
 use super::worlds;
 use model::garbage::GarbageRules;
@@ -22,9 +22,8 @@ use server::reservations::Reservations;
 use server::{Config, PreparedTurn, Server, Turn};
 use state::check;
 use state::fault::Fault;
-use state::store::{OpenError, Options, Recovered, Store};
+use state::store::{OpenError, Options, Store};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 /// What an agent keeps of its disk for its server: when less is left, the disk is full.
 pub const RESERVE_BYTES: u64 = 8 << 20;
@@ -160,27 +159,6 @@ impl ServerHost {
         Some(found)
     }
 
-    /// What was applied once is in the log as it was, or was compacted away; after it, anything may have been lost. `known`: the
-    /// region's applied entries.
-    fn log_keeps_its_promise(
-        &self,
-        recovered: &Recovered,
-        known: &mut BTreeMap<u64, u64>,
-    ) -> Result<(), String> {
-        let compacted = recovered.truncated.map_or(0, |(index, _)| index);
-        let last = recovered.entries.last().map_or(compacted, |(index, _)| *index);
-        if last < self.applied {
-            return Err(format!("entry {} was applied, but the log ends at {last}", self.applied));
-        }
-        for (index, entry) in recovered.entries.iter().filter(|(index, _)| *index <= self.applied) {
-            let hash = fnv(entry);
-            if known.insert(*index, hash).is_some_and(|k| k != hash) {
-                return Err(format!("the committed entry {index} has changed"));
-            }
-        }
-        Ok(())
-    }
-
     fn info(&self) -> ServerInfo {
         let name = format!("server-{}-{}", self.at.region, self.at.server);
         ServerInfo {
@@ -235,7 +213,7 @@ impl World {
             return Err(format!("the disk of {at} is server {}'s", recovered.server_id));
         }
         let mut known = std::mem::take(&mut self.regions[at.region].entries);
-        let kept = self.regions[at].log_keeps_its_promise(&recovered, &mut known);
+        let kept = the_log_keeps_its_promise(self.regions[at].applied, &recovered, &mut known);
         self.regions[at.region].entries = known;
         kept?;
         let host = &mut self.regions[at];
@@ -395,7 +373,7 @@ impl World {
     }
 
     /// The server's storage has failed, or its machine: the process ends, and comes back.
-    fn server_fails(&mut self, at: ServerAt, fault: Option<Fault>) -> Result<(), String> {
+    pub(super) fn server_fails(&mut self, at: ServerAt, fault: Option<Fault>) -> Result<(), String> {
         if let Some(fault) = fault {
             if let Fault::Newer(_) = fault {
                 return self.server_is_too_old(at, &fault);
