@@ -133,6 +133,9 @@ impl World {
             if let Change::Node(NodeChange { status: NodeStatus::Disconnected, .. }) = change {
                 self.faults.fired(Kind::NodeDisconnected);
             }
+            if let Change::Member { .. } = change {
+                self.note_growth(region);
+            }
         }
         Ok(())
     }

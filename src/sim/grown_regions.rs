@@ -24,7 +24,6 @@ impl World {
         if servers.len() < LEAST_SERVERS || draws.below(3) > 0 {
             return;
         }
-        self.faults.fired(Kind::RegionGrown);
         for at in servers {
             if at.server == 0 {
                 let first = &mut self.regions[at];
@@ -47,6 +46,20 @@ impl World {
         Ok(())
     }
 
+    /// A server's state says that members have changed: once all those vote that came later, the region has grown.
+    pub fn note_growth(&mut self, region: usize) {
+        let servers = &self.regions[region].servers;
+        let grows = servers.iter().any(|server| server.installed_after > Span::ZERO);
+        if !grows || self.faults.counts().contains_key(&Kind::RegionGrown) {
+            return;
+        }
+        let newest = self.regions[region].newest_server().and_then(|server| server.brain.as_ref());
+        let voters = newest.map(|server| server.status().voters).unwrap_or_default();
+        if servers.iter().all(|server| voters.contains(&server.id())) {
+            self.faults.fired(Kind::RegionGrown);
+        }
+    }
+
     /// Whether each server of the region votes: before that it would not live on without another one.
     pub fn all_vote(&self) -> bool {
         let votes = |at: ServerAt| suffrage(self, self.regions[at].id()) == Some(Suffrage::Voter);
@@ -59,7 +72,7 @@ fn servers_that_come_later_join_the_first() {
     let grows = |seed: &u64| {
         let mut world = World::new(*seed, 3, 3, false);
         world.plan_growth(*seed);
-        world.faults.counts().contains_key(&Kind::RegionGrown)
+        world.regions[HOME_REGION].servers.iter().any(|server| server.installed_after > Span::ZERO)
     };
     let seed = (1..20).find(grows).expect("one in three");
     let mut world = World::new(seed, 3, 3, false);
@@ -70,6 +83,8 @@ fn servers_that_come_later_join_the_first() {
     let first = ServerAt { region: HOME_REGION, server: 0 };
     assert_eq!(super::elections::leaders(&world), [first], "it leads alone");
     assert!(!world.all_vote());
+    assert_eq!(world.faults.counts().get(&Kind::RegionGrown), None, "it is only planned");
     super::elections::run_for(&mut world, Span::minutes(3));
     assert!(world.all_vote(), "each of those that came votes");
+    assert_eq!(world.faults.counts().get(&Kind::RegionGrown), Some(&1));
 }

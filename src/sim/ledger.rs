@@ -1,6 +1,7 @@
 //! What users were told: every acknowledged write, and every write of which nobody knows. At the end the state must hold,
 //! for each job, what one of the writes that may have been last would have written.
 
+use super::faults::Kind;
 use model::id::JobKey;
 use model::job::JobSpec;
 use model::time::{Mono, Span};
@@ -26,6 +27,8 @@ pub struct Ledger {
     late: BTreeMap<JobKey, Vec<(Mono, WrittenJob)>>,
     /// Questions that leave every job's spec to the servers.
     aside: BTreeSet<u64>,
+    /// As what a question counts once it is done, whoever asks it.
+    kinds: BTreeMap<u64, Kind>,
     /// Every spec that users ever wanted: a job that rolls back has one of them.
     ever: BTreeMap<JobKey, Vec<JobSpec>>,
     pub acknowledged: u64,
@@ -53,6 +56,15 @@ impl Ledger {
     /// Whether it was such a question, which is answered by now.
     pub fn answered_aside(&mut self, token: u64) -> bool {
         self.aside.remove(&token)
+    }
+
+    pub fn counts_when_done(&mut self, token: u64, kind: Kind) {
+        self.kinds.insert(token, kind);
+    }
+
+    /// The question is answered: as what it counts if it is done.
+    pub fn take_kind(&mut self, token: u64) -> Option<Kind> {
+        self.kinds.remove(&token)
     }
 
     pub fn was_ever_wanted(&self, job: &JobKey, spec: &JobSpec) -> bool {

@@ -51,7 +51,7 @@ pub fn update_of_system_job(seed: i64) -> UpdatePolicy {
 }
 
 impl Workload {
-    /// What a user does with this deployment, and under which name it is counted.
+    /// What a user does with this deployment, and under which name it is counted once it is done.
     fn change_to(&mut self, deployment: &Deployment, allocs: &[Allocation]) -> (Kind, DeploymentRequest) {
         let waits = deployment.groups.values().any(|g| g.awaits_promotion());
         match self.draw(10) {
@@ -83,8 +83,7 @@ impl World {
         let Some(active) = self.active_deployments().filter(|active| !active.is_empty()) else { return };
         let (deployment, allocs) = &active[self.workload.draw(active.len() as u64) as usize];
         let (kind, step) = self.workload.change_to(deployment, allocs);
-        self.faults.fired(kind);
-        self.wish(deployment.id, step);
+        self.wish(Some(kind), deployment.id, step);
     }
 
     /// The last users go: what is paused goes on, what waits for a word gets it. Canaries that were healthy and fail again and
@@ -92,18 +91,22 @@ impl World {
     pub fn settle_deployments(&mut self, last: bool) {
         for (deployment, _) in self.active_deployments().unwrap_or_default() {
             if deployment.status == DeploymentStatus::Paused {
-                self.wish(deployment.id, DeploymentRequest::Resume);
+                self.wish(None, deployment.id, DeploymentRequest::Resume);
             } else if deployment.groups.values().any(|g| g.awaits_promotion()) {
                 let word =
                     if last { DeploymentRequest::Fail } else { DeploymentRequest::Promote { groups: None } };
-                self.wish(deployment.id, word);
+                self.wish(None, deployment.id, word);
             }
         }
     }
 
-    fn wish(&mut self, deployment: DeploymentId, step: DeploymentRequest) {
+    /// `kind`: as what it counts once it is done.
+    fn wish(&mut self, kind: Option<Kind>, deployment: DeploymentId, step: DeploymentRequest) {
         let Some(at) = self.server_of(User::Workload) else { return };
         let token = self.workload.token();
+        if let Some(kind) = kind {
+            self.ledger.counts_when_done(token, kind);
+        }
         self.note(|_| format!("user    {token} wants of deployment {deployment}: {step:?}"));
         self.ledger.asked_aside(token);
         self.ask(User::Workload, at, token, WriteRequest::StepDeployment { deployment, step });

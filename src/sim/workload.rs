@@ -244,6 +244,9 @@ impl World {
 
     pub fn answered(&mut self, token: u64, result: Result<WriteReply, Refusal>) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
+        if let Some(kind) = self.ledger.take_kind(token).filter(|_| result.is_ok()) {
+            self.faults.fired(kind);
+        }
         self.note_launch(token, &result);
         self.note_scaled(token, &result)?;
         if self.dispatch_answered(token, &result)? {
