@@ -190,6 +190,9 @@ impl World {
         result: &Result<WriteReply, Refusal>,
         before: u64,
     ) -> Result<(), String> {
+                if let Ok(done) = &result {
+                    self.check_done(&action, done.index())?;
+                }
         let Ok(reply) = result else { return Ok(()) };
         let index = reply.index();
         // there was nothing to stop, and no entry says so; or the token has made its job before

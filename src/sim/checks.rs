@@ -87,7 +87,7 @@ impl World {
         self.note_changes(at.region, view, changes)?;
         if whole {
             let region = &mut self.regions[at.region];
-            region.history.note_all(index, &region.tracked.jobs);
+            region.history.note_all(index, &region.tracked);
         }
         self.check_forgotten(at.region, &before)?;
         self.check_dispatches(at.region)?;
@@ -426,9 +426,6 @@ pub(super) fn no_node_is_over_committed(view: &View, tracked: &TrackedState) -> 
     Ok(())
 }
 
-/// What nobody knows of an allocation whose node is away, and that it is known again.
-fn note_unknown(faults: &mut Faults, alloc: &Allocation) {
-    let was_unknown = alloc.states.iter().any(|s| s.status == ClientStatus::Unknown);
 /// What a server has applied is in its log as it was, or was compacted away; after it, anything may have been lost. `known`: the region's
 /// applied entries.
 pub fn the_log_keeps_its_promise(
@@ -449,6 +446,9 @@ pub fn the_log_keeps_its_promise(
     Ok(())
 }
 
+/// What nobody knows of an allocation whose node is away, and that it is known again.
+fn note_unknown(faults: &mut Faults, alloc: &Allocation) {
+    let was_unknown = alloc.states.iter().any(|s| s.status == ClientStatus::Unknown);
     match alloc.client {
         ClientStatus::Unknown => faults.fired(Kind::AllocationUnknown),
         ClientStatus::Running if was_unknown => faults.fired(Kind::AllocationKnownAgain),

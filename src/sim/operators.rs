@@ -12,6 +12,7 @@ use model::id::{AllocId, NodeId};
 use model::job::Job;
 use model::node::NodeStatus;
 use model::random::Stream;
+use model::scheduling::{SchedulerConfig, SchedulerSettings};
 use model::time::Span;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,8 @@ pub struct Operators {
     draws: Stream,
     next_token: u64,
     asked: BTreeSet<u64>,
+    /// How the scheduler was told to work, by the index that the answer said.
+    configured: BTreeMap<u64, SchedulerSettings>,
     /// Allocations that were asked to leave when there is room.
     leaving: BTreeSet<AllocId>,
     /// The index at which each node was closed, of those that are.
@@ -38,6 +41,7 @@ impl Operators {
             draws: Stream::new(seed, 104),
             next_token: FIRST_TOKEN,
             asked: BTreeSet::new(),
+            configured: BTreeMap::new(),
             leaving: BTreeSet::new(),
             closed: BTreeMap::new(),
         }
@@ -55,6 +59,27 @@ impl Operators {
         match self.asked.remove(&token) {
             true => Ok(true),
             false => Err(format!("the operators' question {token} was answered twice: {result:?}")),
+        }
+    }
+
+    /// The scheduler was told to work so, as the entry `index`.
+    pub fn note_configured(&mut self, index: u64, settings: SchedulerSettings) {
+        self.configured.insert(index, settings);
+    }
+
+    /// A server whose state is at `index` shows that configuration.
+    pub fn check_settings(&self, index: u64, shown: &SchedulerConfig) -> Result<(), String> {
+        let SchedulerConfig { settings, modify_index, .. } = shown;
+        if let Some((lost, asked)) = self.configured.range(modify_index + 1..).find(|(at, _)| **at <= index) {
+            return Err(format!(
+                "at {index} the scheduler is as of {modify_index}, after {asked:?} at {lost}"
+            ));
+        }
+        match self.configured.get(modify_index).filter(|asked| *asked != settings) {
+            Some(asked) => {
+                Err(format!("the scheduler was told {asked:?} at {modify_index}, and shows {settings:?}"))
+            }
+            None => Ok(()),
         }
     }
 
@@ -80,7 +105,7 @@ impl World {
             return Ok(());
         }
         if self.operators.draws.below(3) == 0 {
-            self.configure_scheduler();
+            self.configure_scheduler()?;
         } else {
             self.want_of_a_node();
         }
@@ -100,8 +125,7 @@ impl World {
                 (n, kind, request)
             }
         };
-        self.faults.fired(kind);
-        self.ask_for_node(n, request);
+        self.ask_for_node_as(Some(kind), n, request);
     }
 
     fn is_down(&mut self, n: NodeAt) -> bool {
@@ -111,16 +135,24 @@ impl World {
     }
 
     pub fn ask_for_node(&mut self, n: NodeAt, request: NodeUpdateRequest) {
-        let node = self.regions[n].id();
-        self.operator_asks(WriteRequest::UpdateNode { node, request });
+        self.ask_for_node_as(None, n, request);
     }
 
-    pub fn operator_asks(&mut self, action: WriteRequest) {
+    fn ask_for_node_as(&mut self, kind: Option<Kind>, n: NodeAt, request: NodeUpdateRequest) {
+        let node = self.regions[n].id();
+        self.operator_asks(kind, WriteRequest::UpdateNode { node, request });
+    }
+
+    /// `kind`: as what it counts once it is done.
+    pub fn operator_asks(&mut self, kind: Option<Kind>, action: WriteRequest) {
         let Some(at) = self.server_of(User::Operator) else { return };
         self.operators.next_token += 1;
         let token = self.operators.next_token;
-        self.operators.asked.insert(token);
         self.note(|_| format!("operator {token} {action:?}"));
+        if let Some(kind) = kind {
+            self.ledger.counts_when_done(token, kind);
+        }
+        self.operators.asked.insert(token);
         self.ask(User::Operator, at, token, action);
     }
 
@@ -137,7 +169,8 @@ impl World {
     pub fn check_led_drains(&self, at: ServerAt) -> Result<(), String> {
         let led = self.regions[at].brain.as_ref().and_then(|s| s.draining());
         let nodes = &self.regions[at.region].tracked.nodes;
-        let draining: BTreeSet<NodeId> = nodes.iter().filter(|(_, n)| n.drains).map(|(id, _)| *id).collect();
+        let draining: BTreeSet<NodeId> =
+            nodes.iter().filter(|(_, n)| n.drain.is_some()).map(|(id, _)| *id).collect();
         if let Some(led) = led.filter(|led| *led != draining) {
             return Err(format!("the leader drains {led:?}, the state says {draining:?}"));
         }
@@ -306,6 +339,38 @@ mod tests {
         let step = DrainProgress { node: node_id(1), drain, leaving: vec![], at_once: false, complete: true };
         region.run(&Command::AdvanceDrains { steps: vec![step], evals: vec![], at: AT });
         is_found(is_drained(&region.view()), "node-1 was drained, and is not empty");
+    }
+
+    #[test]
+    fn a_configuration_that_is_lost_or_anothers_is_found() {
+        let mut world = calm(1);
+        let shown = |world: &World| {
+            let view = world.newest_view().expect("a server is up");
+            (view.index(), view.scheduler_config().expect("reads"))
+        };
+        let (_, first) = shown(&world);
+        assert_eq!(world.operators.check_settings(u64::MAX, &first), Ok(()), "nobody has said anything");
+        let settings = SchedulerSettings { memory_oversubscription: true, ..first.settings };
+        let asked = WriteRequest::ConfigureScheduler { settings, cas: None };
+        world.operator_asks(Some(Kind::AlgorithmChanged), asked);
+        assert_eq!(world.faults.counts().get(&Kind::AlgorithmChanged), None, "it is not done yet");
+        run_for(&mut world, Span::seconds(1));
+        assert_eq!(world.faults.counts().get(&Kind::AlgorithmChanged), Some(&1));
+        let (index, now) = shown(&world);
+        let told = now.modify_index;
+        assert_eq!(world.operators.configured.get(&told), Some(&settings));
+        assert_eq!(world.operators.check_settings(index, &now), Ok(()));
+        assert_eq!(world.operators.check_settings(told - 1, &first), Ok(()), "a server that is behind");
+        is_found(world.operators.check_settings(told, &first), "the scheduler is as of 0, after");
+        let other = SchedulerConfig { settings: first.settings, ..now };
+        is_found(world.operators.check_settings(index, &other), "and shows");
+        let newer = SchedulerConfig { modify_index: told + 1, ..other };
+        assert_eq!(world.operators.check_settings(index, &newer), Ok(()), "nobody knows who said that");
+        assert_eq!(world.end_pause(), Ok(()));
+        world.operators.configured.insert(told, first.settings);
+        is_found(world.end_pause(), "and shows");
+        let refused = Err(Refusal::new(wire::request::RefusalKind::Unavailable, "No cluster leader"));
+        is_found(world.operators.answered(FIRST_TOKEN + 1, &refused), "was answered twice");
     }
 
     #[test]

@@ -16,11 +16,14 @@ const MOST_DELETED: usize = 50;
 
 impl World {
     /// One operator's word to the scheduler: rather the end of a pause than its beginning, and within it something goes.
-    pub fn configure_scheduler(&mut self) {
-        let Some(mut settings) = self.settings() else { return };
+    pub fn configure_scheduler(&mut self) -> Result<(), String> {
+        let Some(mut settings) = self.settings()? else { return Ok(()) };
         let draw = self.operators.draw(6);
         let kind = match (settings.pause_eval_broker, draw) {
-            (true, 0 | 1) => return self.delete_ended_evals(),
+            (true, 0 | 1) => {
+                self.delete_ended_evals();
+                return Ok(());
+            }
             (true, _) => {
                 settings.pause_eval_broker = false;
                 Kind::BrokerGoesOn
@@ -37,16 +40,16 @@ impl World {
                 Kind::AlgorithmChanged
             }
         };
-        self.faults.fired(kind);
-        self.operator_asks(WriteRequest::ConfigureScheduler { settings, cas: None });
+        self.operator_asks(Some(kind), WriteRequest::ConfigureScheduler { settings, cas: None });
+        Ok(())
     }
 
     /// When all is well again, nothing stays paused.
     pub fn end_pause(&mut self) -> Result<(), String> {
-        let paused = self.settings().filter(|s| s.pause_eval_broker);
+        let paused = self.settings()?.filter(|s| s.pause_eval_broker);
         if let Some(settings) = paused {
             let settings = SchedulerSettings { pause_eval_broker: false, ..settings };
-            self.operator_asks(WriteRequest::ConfigureScheduler { settings, cas: None });
+            self.operator_asks(None, WriteRequest::ConfigureScheduler { settings, cas: None });
         }
         Ok(())
     }
@@ -59,8 +62,8 @@ impl World {
             Ok(all.iter().filter(|e| done(e)).map(|e| e.id).take(MOST_DELETED).collect::<Vec<EvalId>>())
         });
         let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return };
-        self.faults.fired(Kind::EvaluationsDeleted);
-        self.operator_asks(WriteRequest::DeleteEvals { ids, skip_needed: false });
+        let action = WriteRequest::DeleteEvals { ids, skip_needed: false };
+        self.operator_asks(Some(Kind::EvaluationsDeleted), action);
     }
 
     /// A user wants an older version back, or calls it good.
@@ -77,11 +80,11 @@ impl World {
         let Some(old) = older.get(self.workload.draw(older.len().max(1) as u64) as usize) else { return };
         let (token, version) = (self.workload.token(), old.version);
         let action = if self.workload.draw(3) == 0 {
-            self.faults.fired(Kind::VersionCalledGood);
+            self.ledger.counts_when_done(token, Kind::VersionCalledGood);
             self.ledger.asked_aside(token);
             WriteRequest::SetStability { job, version, stable: true }
         } else {
-            self.faults.fired(Kind::JobReverted);
+            self.ledger.counts_when_done(token, Kind::JobReverted);
             let spec = old.spec.clone();
             let left = if spec.stop { WrittenJob::Stopped } else { WrittenJob::Spec(Box::new(spec)) };
             self.ledger.asked(token, job.clone(), left);
@@ -91,8 +94,12 @@ impl World {
         self.ask(User::Workload, at, token, action);
     }
 
-    fn settings(&mut self) -> Option<SchedulerSettings> {
-        self.read(User::Operator, |view| Ok(view.scheduler_config()?.settings))
+    /// As the operators' server shows them.
+    fn settings(&mut self) -> Result<Option<SchedulerSettings>, String> {
+        let shown = self.read(User::Operator, |view| Ok((view.index(), view.scheduler_config()?)));
+        let Some((index, config)) = shown else { return Ok(None) };
+        self.operators.check_settings(index, &config)?;
+        Ok(Some(config.settings))
     }
 }
 

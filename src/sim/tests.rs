@@ -205,7 +205,7 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
     }
     assert!(witnessed > 0, "the log bears witness");
     println!(
-        "{seeds} seeds, {turns} turns, {acknowledged} acknowledged writes, {witnessed} of them seen in the log, {reads} reads; faults fired:"
+        "{seeds} seeds, {turns} turns, {acknowledged} acknowledged writes, {witnessed} answers seen in the log, {reads} reads; faults fired:"
     );
     for (kind, n) in &counts {
         println!("{n:>8}  {}", kind.name());

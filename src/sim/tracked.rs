@@ -5,6 +5,7 @@ use super::region::Region;
 use model::alloc::{Allocation, ClientStatus};
 use model::claims::Claim;
 use model::deployment::Deployment;
+use model::drain::Drain;
 use model::eval::Evaluation;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::job::Job;
@@ -29,12 +30,12 @@ pub struct TrackedState {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Openness {
     pub eligible: bool,
-    pub drains: bool,
+    pub drain: Option<Drain>,
 }
 
 impl Openness {
-    fn of(node: &Node) -> Arc<Openness> {
-        Arc::new(Openness { eligible: node.eligible, drains: node.drain.is_some() })
+    pub fn of(node: &Node) -> Arc<Openness> {
+        Arc::new(Openness { eligible: node.eligible, drain: node.drain.clone() })
     }
 }
 
