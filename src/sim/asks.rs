@@ -5,10 +5,11 @@
 //! has the higher index.
 
 use super::api_requests::{answer_to, index_of, may_be_done, request_for, unknown};
+use super::event_readers::ToldEvents;
 use super::faults::Kind;
 use super::http_calls::Outcome;
 use super::place::{Machine, ServerAt};
-use super::users::User;
+use super::users::{HOME_REGION, User};
 use super::world::World;
 use api::RouteOutcome;
 use api::response::Response;
@@ -16,6 +17,7 @@ use model::time::{Mono, Span};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use wire::event::Object;
 use wire::http::{Method, Request};
 use wire::request::{Refusal, WriteReply, WriteRequest};
 
@@ -33,8 +35,8 @@ enum Question {
         at: Machine,
         target: &'static str,
         least: u64,
-        /// Until when the answer may say that nothing is newer than what was known.
-        blocks_until: Option<Mono>,
+        /// An index that is awaited to be passed, and until when the answer may say that it was not.
+        awaits: Option<(u64, Mono)>,
     },
 }
 
@@ -47,6 +49,9 @@ pub struct Asks {
     evaluated: u64,
     /// The same of those that changed a job.
     jobs_changed: u64,
+    /// The newest entry up to `acknowledged` that servers told of a node, or of an allocation, in.
+    node_told: u64,
+    alloc_told: u64,
     /// The newest index that a list has shown to anybody.
     shown: BTreeMap<&'static str, u64>,
     pub reads: u64,
@@ -62,8 +67,8 @@ impl Asks {
         self.open.contains_key(&call)
     }
 
-    /// What a list that is asked for now shows at least: what was shown, and what was acknowledged to have changed it.
-    fn least(&self, target: &str) -> u64 {
+    /// What users know of a list: what was shown, and what they were answered to have changed it.
+    fn known(&self, target: &str) -> u64 {
         let acknowledged = match target {
             "/v1/evaluations" => self.evaluated,
             "/v1/jobs" => self.jobs_changed,
@@ -72,16 +77,41 @@ impl Asks {
         self.shown.get(target).copied().unwrap_or(0).max(acknowledged)
     }
 
+    /// What a list that is asked for now shows at least: that, and whatever else was done before the newest write that is acknowledged.
+    fn least(&self, target: &str) -> u64 {
+        let told = match target {
+            "/v1/nodes" => self.node_told,
+            "/v1/allocations" => self.alloc_told,
+            _ => 0,
+        };
+        self.known(target).max(told)
+    }
+
     /// The newest index that any write was acknowledged with.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
     /// A write was acknowledged with that index. `before`: the newest one of all when it was asked for. Each write is an entry of
-    /// its own, and the later one comes behind.
-    pub fn note_written(&mut self, what: impl Debug, index: u64, before: u64) -> Result<(), String> {
+    /// its own, and the later one comes behind. `told`: what servers have told of entries.
+    pub fn note_written(
+        &mut self,
+        what: impl Debug,
+        index: u64,
+        before: u64,
+        told: &ToldEvents,
+    ) -> Result<(), String> {
         if index <= before {
             return Err(format!("{before} was acknowledged, and {what:?}, which began later, got {index}"));
+        }
+        for (at, entry) in told.range(self.acknowledged.min(index)..=index) {
+            for object in entry.iter().flat_map(|entry| &entry.objects) {
+                match object {
+                    Object::Node(_) => self.node_told = self.node_told.max(*at),
+                    Object::Alloc(_) => self.alloc_told = self.alloc_told.max(*at),
+                    _ => {}
+                }
+            }
         }
         self.acknowledged = self.acknowledged.max(index);
         Ok(())
@@ -139,12 +169,12 @@ impl World {
         let Some(server) = self.server_of(User::Reader) else { return };
         let at = self.agent_of(User::Reader, server);
         let target = TARGETS[(which % TARGETS.len() as u64) as usize];
-        let least = self.asks.least(target);
-        let blocks = least > 0 && which.is_multiple_of(3);
-        let query = if blocks { format!("index={least}&wait=20s") } else { String::new() };
+        let (known, least) = (self.asks.known(target), self.asks.least(target));
+        let blocks = known > 0 && which.is_multiple_of(3);
+        let query = if blocks { format!("index={known}&wait=20s") } else { String::new() };
         let call = self.call(at, Request { query, ..get(target) });
-        let blocks_until = blocks.then(|| self.now.after(BLOCKS));
-        self.asks.open.insert(call, Question::Read { at, target, least, blocks_until });
+        let awaits = blocks.then(|| (known, self.now.after(BLOCKS)));
+        self.asks.open.insert(call, Question::Read { at, target, least, awaits });
     }
 
     pub fn ask_answered(&mut self, call: u64, outcome: Outcome) -> Result<(), String> {
@@ -160,17 +190,22 @@ impl World {
                 };
                 self.turn_away(user, &result);
                 self.note_index(&action, &result, acknowledged)?;
+                if let Ok(done) = &result {
+                    self.check_done(&action, done.index())?;
+                }
                 self.answered(token, result)
             }
-            Some(Question::Read { at, target, least, blocks_until }) => match outcome {
+            Some(Question::Read { at, target, least, awaits }) => match outcome {
                 Outcome::Unknown => Ok(()),
                 Outcome::Answered(response) => {
-                    let early = blocks_until.is_some_and(|until| self.now < until);
                     self.list_read(at, target, least, &response)?;
-                    if early && response.status == 200 && index_of(&response).is_some_and(|i| i <= least) {
-                        return Err(format!("{target} of {at} came with nothing newer than {least}"));
+                    let Some((known, _)) = awaits.filter(|(_, until)| self.now < *until) else {
+                        return Ok(());
+                    };
+                    if response.status == 200 && index_of(&response).is_some_and(|i| i <= known) {
+                        return Err(format!("{target} of {at} came with nothing newer than {known}"));
                     }
-                    self.faults.fired_times(Kind::BlockingQueryWoken, u64::from(early));
+                    self.faults.fired(Kind::BlockingQueryWoken);
                     Ok(())
                 }
             },
@@ -179,7 +214,7 @@ impl World {
 
     fn turn_away(&mut self, user: User, result: &Result<WriteReply, Refusal>) {
         if result.as_ref().is_err_and(may_be_done) {
-            self.users.turn_away(user, self.regions.servers_of(super::users::HOME_REGION).len());
+            self.users.turn_away(user, self.regions.servers_of(HOME_REGION).len());
         }
     }
 
@@ -190,16 +225,14 @@ impl World {
         result: &Result<WriteReply, Refusal>,
         before: u64,
     ) -> Result<(), String> {
-                if let Ok(done) = &result {
-                    self.check_done(&action, done.index())?;
-                }
         let Ok(reply) = result else { return Ok(()) };
         let index = reply.index();
         // there was nothing to stop, and no entry says so; or the token has made its job before
         if index == 0 || matches!(reply, WriteReply::Dispatched { eval: None, .. }) {
             return Ok(());
         }
-        self.asks.note_written(action, index, before)?;
+        let told = &self.regions[HOME_REGION].told_events;
+        self.asks.note_written(action, index, before, told)?;
         if let WriteReply::Job { eval: Some(_), .. } | WriteReply::Dispatched { eval: Some(_), .. } = reply {
             self.asks.evaluated = self.asks.evaluated.max(index);
         }
@@ -258,6 +291,47 @@ fn an_index_that_goes_back_is_found() {
     assert_eq!(world.list_read(at, "/v1/jobs", 7, &list(7)), Ok(()));
     assert!(world.list_read(at, "/v1/jobs", 7, &list(6)).is_err_and(|e| e.contains("7 was known")));
     assert!(world.ask_answered(99, Outcome::Unknown).is_err(), "nobody asked");
+}
+
+/// An acknowledged write says that all writes before it were done, too.
+#[test]
+fn a_list_older_than_an_acknowledged_write_is_found() {
+    use super::broken::{calm, is_found, run_for};
+    let mut world = calm(1);
+    world.register_quietly("quiet-1", 1);
+    run_for(&mut world, Span::seconds(20));
+    assert_eq!((world.asks.least("/v1/nodes"), world.asks.least("/v1/allocations")), (0, 0));
+    let request = wire::command::NodeUpdateRequest::Eligible(false);
+    world.ask_for_node(super::place::NodeAt { region: HOME_REGION, node: 0 }, request);
+    run_for(&mut world, Span::seconds(1));
+    let index = world.asks.acknowledged();
+    assert!(index > 0);
+    let allocs = world.asks.least("/v1/allocations");
+    assert!(allocs > 0 && allocs < index, "it was placed and runs");
+    assert_eq!(world.asks.least("/v1/nodes"), index);
+    assert_eq!(world.asks.known("/v1/nodes"), 0, "no query waits for what nobody was told");
+    let at = Machine::Server(ServerAt { region: HOME_REGION, server: 0 });
+    let list = |index: u64| Response::json(&["a"], false).with("X-Nomad-Index", index);
+    for (target, least) in [("/v1/nodes", index), ("/v1/allocations", allocs)] {
+        is_found(world.list_read(at, target, least, &list(least - 1)), "was known when it was asked");
+        assert_eq!(world.list_read(at, target, least, &list(least)), Ok(()));
+    }
+}
+
+#[test]
+fn a_blocking_query_that_comes_with_nothing_new_is_found() {
+    let at = Machine::Server(ServerAt { region: HOME_REGION, server: 0 });
+    let answered = |index: u64, left: Span| {
+        let mut world = World::new(1, 1, 1, false);
+        let awaits = Some((7, world.now.after(left)));
+        world.asks.open.insert(1, Question::Read { at, target: "/v1/jobs", least: 7, awaits });
+        let list = Response::json(&["a"], false).with("X-Nomad-Index", index);
+        let found = world.ask_answered(1, Outcome::Answered(list));
+        (found, world.faults.counts().get(&Kind::BlockingQueryWoken).copied())
+    };
+    assert_eq!(answered(8, BLOCKS), (Ok(()), Some(1)));
+    assert_eq!(answered(7, Span::ZERO), (Ok(()), None), "it has waited long enough");
+    super::broken::is_found(answered(7, BLOCKS).0, "came with nothing newer than 7");
 }
 
 #[test]

@@ -236,7 +236,8 @@ impl World {
     ) -> Result<(), String> {
         let changed = number(&json_of(response)?, "JobModifyIndex")?;
         let index = index_of(response).ok_or("an answer to a write without its index")?;
-        self.asks.note_written(format!("a write of {value} into {job}"), index, before)?;
+        let (what, told) = (format!("a write of {value} into {job}"), &self.regions[HOME_REGION].told_events);
+        self.asks.note_written(what, index, before, told)?;
         // each value is another one, and so each write is another version
         if changed != index {
             return Err(format!("{job} was written at {index}, and said to have changed at {changed}"));
