@@ -329,3 +329,22 @@ fn an_answer_to_a_write_whose_indexes_contradict_is_found() {
     assert!(answer(7, 7, 7).is_err_and(|e| e.contains("which began later, got 7")));
     assert!(answer(7, 6, 5).is_err_and(|e| e.contains("said to have changed at 6")));
 }
+
+#[test]
+fn a_sound_request_that_is_called_wrong_is_found() {
+    let answer = |status| no_success(&Response::text(status, "so it is said"));
+    assert_eq!((answer(500), answer(429)), (Ok(()), Ok(())));
+    for status in [400, 403, 404, 405, 501] {
+        let found = answer(status);
+        assert!(found.is_err_and(|e| e.contains("a sound request got")), "{status}");
+    }
+    let mut world = World::new(1, 1, 1, false);
+    let at = Machine::Server(ServerAt { region: HOME_REGION, server: 0 });
+    let read = Question::Read { job: "a".into(), least: 0, stale: false, at };
+    let write = Question::Write { job: "a".into(), value: 1, acknowledged: 0 };
+    for (id, question) in [(1, read), (2, write)] {
+        world.clients.questions.insert(id, question);
+        let found = world.client_answered(id, Outcome::Answered(Response::text(400, "no")));
+        assert!(found.is_err_and(|e| e.contains("a sound request got 400: no")), "{id}");
+    }
+}

@@ -199,6 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn a_build_of_a_seed_that_becomes_too_old_is_found() {
+        let mut world = region_of(3, 1);
+        let (at, fault) = (server(1), Fault::needs_level(3, 2));
+        world.regions[at].varies = true;
+        let found = world.server_is_too_old(at, &fault);
+        assert!(found.is_err_and(|e| e.contains("was only ever upgraded, and is too old")));
+        world.regions[at].varies = false;
+        assert_eq!(world.server_is_too_old(at, &fault), Ok(()), "tests put older builds back");
+        assert!(world.regions[at].too_old.is_some() && !world.regions[at].is_up());
+    }
+
+    #[test]
     fn a_level_that_is_not_the_lowest_builds_is_found() {
         let mut world = raised(3);
         assert_eq!(world.check_feature_level(), Ok(()));

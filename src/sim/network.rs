@@ -250,6 +250,22 @@ mod tests {
         ((0..3).map(server).collect(), (0..3).map(node).collect())
     }
 
+    /// What a link carries is in the trace, whatever becomes of it.
+    #[test]
+    fn a_byte_of_a_frame_that_a_link_carries_is_traced() {
+        let (servers, nodes) = machines();
+        let hash_after = |from: Machine, frame: &[u8]| {
+            let mut world = World::new(1, 3, 3, false);
+            world.send(from, servers[1], frame.to_vec());
+            world.trace.hash()
+        };
+        for from in [servers[0], nodes[0]] {
+            let same = hash_after(from, b"frame");
+            assert_eq!(same, hash_after(from, b"frame"));
+            assert_ne!(same, hash_after(from, b"frAme"));
+        }
+    }
+
     #[test]
     fn a_link_is_cut_one_way_and_heals_by_time() {
         let (servers, nodes) = machines();

@@ -19,6 +19,7 @@ use model::id::{AllocId, DeploymentId, EvalId, JobKey, Uuid};
 use model::job::{Job, JobSpec};
 use model::time::Span;
 use server::effects::Input;
+use state::fault::{Detail, Fault};
 use state::samples::Region as Sample;
 use state::view::View;
 use std::sync::Arc;
@@ -196,6 +197,27 @@ fn a_log_that_ends_before_what_was_applied_is_found() {
     world.stop_server(SERVER, Span::hours(1));
     world.regions[SERVER].applied += 1_000;
     is_found(world.start_server(SERVER), "was applied, but the log ends at");
+}
+
+#[test]
+fn a_server_that_fills_its_disk_to_the_end_is_found() {
+    let mut world = calm(1);
+    let full = || Detail { message: "no space left on device".into(), may_have_changed: true };
+    is_found(world.server_fails(SERVER, Some(Fault::Full(full()))), "until its disk took no more");
+    assert!(world.regions[SERVER].is_up());
+    assert_eq!(world.server_fails(SERVER, Some(Fault::Storage(full()))), Ok(()));
+    assert!(!world.regions[SERVER].is_up(), "it starts again on what the disk holds");
+}
+
+#[test]
+fn a_server_that_schedules_what_it_is_not_to_is_found() {
+    let mut world = calm(1);
+    world.register_quietly("quiet-1", 1);
+    run_for(&mut world, Span::seconds(5));
+    world.regions[SERVER].enabled_schedulers.clear();
+    world.register_quietly("quiet-2", 1);
+    let found = world.run_until(world.now.after(Span::seconds(5)));
+    is_found(found, "schedules for a service job");
 }
 
 #[test]
