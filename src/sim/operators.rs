@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(world.operators.configured.get(&told), Some(&settings));
         assert_eq!(world.operators.check_settings(index, &now), Ok(()));
         assert_eq!(world.operators.check_settings(told - 1, &first), Ok(()), "a server that is behind");
-        is_found(world.operators.check_settings(told, &first), "the scheduler is as of 0, after");
+        is_found(world.operators.check_settings(told, &first), "the scheduler is as of 1, after");
         let other = SchedulerConfig { settings: first.settings, ..now };
         is_found(world.operators.check_settings(index, &other), "and shows");
         let newer = SchedulerConfig { modify_index: told + 1, ..other };
