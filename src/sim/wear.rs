@@ -154,6 +154,27 @@ fn an_idle_day_writes_next_to_nothing_and_a_job_little() {
     assert!(idle.server.syncs <= 24, "{idle:?}");
 }
 
+/// In logs that have their size, over so many jobs that both segments were begun anew.
+#[test]
+fn a_job_writes_little_once_the_logs_have_grown() {
+    const GROWING: u64 = 320;
+    const COUNTED: u64 = 320;
+    let mut world = settled(1);
+    let mut register = |jobs: std::ops::Range<u64>| {
+        let before = Cost::so_far(&world).server;
+        for n in jobs {
+            world.register_quietly(&format!("registered-{n}"), 0);
+            go_on(&mut world, Span::seconds(5));
+        }
+        Cost::so_far(&world).server.since(before)
+    };
+    let growing = register(0..GROWING);
+    let counted = register(GROWING..GROWING + COUNTED);
+    println!("{GROWING} jobs while the logs grow: {growing:?}, then {COUNTED}: {counted:?}");
+    // two pages, for none goes along with another one's commit, and what the database writes when a segment is full
+    assert!(counted.bytes <= COUNTED * (14 << 10), "{counted:?}");
+}
+
 #[test]
 fn each_of_three_servers_writes_as_little() {
     let mut world = settled(3);
