@@ -193,6 +193,9 @@ impl Leader {
             OnApply::DeploymentStepped { deployment } => {
                 self.deployments.proposal_refused(deployment, cx.now)
             }
+            OnApply::Nothing => {
+                tracing::warn!(target: "nomad", reason = why.message, "a change is not written")
+            }
             _ => {}
         }
     }
@@ -226,6 +229,7 @@ impl Leader {
 
     fn apply_alloc_change(&mut self, alloc: &AllocChange, index: u64, cx: &Context<'_>) -> Result<(), Fault> {
         self.drainer.alloc_changed(&alloc.job, alloc.node);
+        self.plans.alloc_changed(alloc, || cx.view())?;
         if alloc.for_node {
             self.nodes.alloc_changed(alloc.node, index);
         }

@@ -12,6 +12,7 @@ use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wire::change::AllocChange;
 use wire::server_rpc::{InFlightPlan, TakenOnNode};
 
 /// So many nodes of plans in flight go along with an evaluation: several evaluations have to fit into one message.
@@ -25,6 +26,15 @@ pub struct Taken {
     freed: Vec<Claim>,
     /// Allocations that are told to end, and give back what they hold.
     leaving: Vec<AllocId>,
+    /// Allocations that hold something now, and what they hold once the plan is applied.
+    changed: Vec<ChangedAlloc>,
+}
+
+/// Counted as long as the allocation lives: one that ends before the plan is applied frees its room by itself.
+struct ChangedAlloc {
+    id: AllocId,
+    now: Holding,
+    then: Holding,
 }
 
 impl Taken {
@@ -38,9 +48,22 @@ impl Taken {
         self.claimed.extend(holding.claims);
     }
 
-    fn give_back(&mut self, holding: Holding) {
-        self.amount = self.amount.minus(holding.amount);
-        self.freed.extend(holding.claims);
+    /// The allocation is told to end, or to go on with `then`.
+    fn change(&mut self, known: &Allocation, then: Holding) {
+        let now = known.resources.holding();
+        self.amount = self.amount.minus(now.amount).plus(then.amount);
+        self.freed.extend(now.claims.iter().cloned());
+        self.claimed.extend(then.claims.iter().cloned());
+        self.changed.push(ChangedAlloc { id: known.id, now, then });
+    }
+
+    /// The allocation has ended: the plan changes nothing of it.
+    fn forget(&mut self, alloc: AllocId) {
+        let Some(at) = self.changed.iter().position(|changed| changed.id == alloc) else { return };
+        let ChangedAlloc { now, then, .. } = self.changed.swap_remove(at);
+        self.amount = self.amount.plus(now.amount).minus(then.amount);
+        remove_each(&mut self.freed, &now.claims);
+        remove_each(&mut self.claimed, &then.claims);
     }
 
     /// How many more hold the claim.
@@ -50,11 +73,20 @@ impl Taken {
     }
 }
 
+fn remove_each(claims: &mut Vec<Claim>, gone: &[Claim]) {
+    for claim in gone {
+        let at = claims.iter().position(|c| c == claim).expect("it was counted");
+        claims.swap_remove(at);
+    }
+}
+
 /// What proposed plans will take from each node once they are applied.
 #[derive(Default)]
 struct PlansInFlight {
     plans: BTreeMap<DeliveryKey, Vec<(NodeId, Taken)>>,
     total: BTreeMap<NodeId, Amount>,
+    /// Allocations that a plan changes.
+    changed: BTreeMap<AllocId, DeliveryKey>,
 }
 
 impl PlansInFlight {
@@ -62,6 +94,7 @@ impl PlansInFlight {
         for (node, taken) in &taken {
             let sum = self.total.entry(*node).or_insert(Amount::ZERO);
             *sum = sum.plus(taken.amount);
+            self.changed.extend(taken.changed.iter().map(|changed| (changed.id, key)));
         }
         let before = self.plans.insert(key, taken);
         assert!(before.is_none(), "a plan is in flight once");
@@ -69,14 +102,33 @@ impl PlansInFlight {
 
     fn finish(&mut self, key: DeliveryKey) {
         for (node, taken) in self.plans.remove(&key).into_iter().flatten() {
-            let left = self.on(node).minus(taken.amount);
-            if left == Amount::ZERO {
-                self.total.remove(&node);
-            } else {
-                self.total.insert(node, left);
+            self.set_total(node, self.on(node).minus(taken.amount));
+            for changed in &taken.changed {
+                self.changed.remove(&changed.id);
             }
         }
-        assert!(!self.plans.is_empty() || self.total.is_empty(), "what no plan takes is not counted");
+        let counts_nothing = self.total.is_empty() && self.changed.is_empty();
+        assert!(!self.plans.is_empty() || counts_nothing, "what no plan takes is not counted");
+    }
+
+    fn set_total(&mut self, node: NodeId, amount: Amount) {
+        if amount == Amount::ZERO {
+            self.total.remove(&node);
+        } else {
+            self.total.insert(node, amount);
+        }
+    }
+
+    fn forget_ended(&mut self, node: NodeId, alloc: AllocId) {
+        let Some(key) = self.changed.remove(&alloc) else { return };
+        let parts = self.plans.get_mut(&key).expect("a plan that changes the allocation is in flight");
+        let mut total = self.total.get(&node).copied().unwrap_or(Amount::ZERO);
+        for (_, taken) in parts.iter_mut().filter(|(n, _)| *n == node) {
+            total = total.minus(taken.amount);
+            taken.forget(alloc);
+            total = total.plus(taken.amount);
+        }
+        self.set_total(node, total);
     }
 
     fn on(&self, node: NodeId) -> Amount {
@@ -112,6 +164,21 @@ impl Plans {
     /// The entry was applied: the state tells from now on.
     pub fn finish(&mut self, key: DeliveryKey) {
         self.in_flight.finish(key);
+    }
+
+    /// An allocation has changed. One that holds nothing any more gives nothing back by a plan in flight: what it held may be taken once, and the
+    /// state shows it as free.
+    pub fn alloc_changed(
+        &mut self,
+        changed: &AllocChange,
+        view: impl FnOnce() -> Result<View, Fault>,
+    ) -> Result<(), Fault> {
+        if self.in_flight.changed.contains_key(&changed.id)
+            && view()?.alloc(changed.id)?.is_none_or(|alloc| alloc.client_terminal())
+        {
+            self.in_flight.forget_ended(changed.node, changed.id);
+        }
+        Ok(())
     }
 
     /// Plans that are proposed and not applied.
@@ -177,10 +244,12 @@ impl Plans {
                 continue;
             }
             takes_something = true;
-            taken.take(alloc.resources.holding());
             match known {
-                Some(known) => taken.give_back(known.resources.holding()),
-                None => in_place_only = false,
+                Some(known) => taken.change(&known, alloc.resources.holding()),
+                None => {
+                    taken.take(alloc.resources.holding());
+                    in_place_only = false;
+                }
             }
         }
         if !takes_something {
@@ -193,7 +262,7 @@ impl Plans {
         }
         for stop in part.stops.iter().filter(|stop| !self.in_flight.is_leaving(part.node_id, stop.id)) {
             if let Some(known) = view.alloc(stop.id)?.filter(|known| !known.client_terminal()) {
-                taken.give_back(known.resources.holding());
+                taken.change(&known, Holding::default());
             }
         }
         if !self.make_way(part, seen, &mut taken, view)? {
@@ -218,7 +287,7 @@ impl Plans {
             if !jobs.is_some_and(may) || self.in_flight.is_leaving(part.node_id, id) {
                 return Ok(false);
             }
-            taken.give_back(known.resources.holding());
+            taken.change(&known, Holding::default());
             taken.leaving.push(id);
         }
         Ok(true)

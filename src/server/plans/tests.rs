@@ -128,6 +128,34 @@ fn an_update_of_an_ended_allocation_needs_no_node() {
     assert_eq!(accepted(&mut alone, &both), 0, "what is new does");
 }
 
+/// Which may take long where a majority of the servers is slow.
+#[test]
+fn room_that_an_end_frees_under_a_plan_in_flight_counts_once() {
+    let mut alone = crowded();
+    let low = only_alloc(&alone, "low");
+    let (token, high) = decided(&mut alone, sized("high", 80, 900));
+    let view = alone.view();
+    let taken =
+        alone.leader().plans.verify(&high.plan, &view).expect("reads").remove(0).expect("it preempts");
+    let key = (high.plan.eval_id, token);
+    alone.leader().plans.submit(key, vec![(low.node_id, taken)]);
+    let asks_for = |cpu_mhz: i64| {
+        let mut new = low.clone();
+        (new.id, new.create_index) = (state::samples::alloc_id(99), 0);
+        new.resources.tasks.values_mut().for_each(|task| task.cpu_mhz = cpu_mhz);
+        let part = NodePlan { node_id: low.node_id, stops: vec![], places: vec![new] };
+        Plan { nodes: vec![part], ..Plan::default() }
+    };
+    let fits = |alone: &mut Alone, cpu_mhz| accepted(alone, &asks_for(cpu_mhz)) == 1;
+    assert!(fits(&mut alone, 100) && !fits(&mut alone, 101));
+    alone.append(&ends(low.id, low.node_id));
+    alone.turn(vec![]);
+    assert!(only_alloc(&alone, "low").client_terminal());
+    assert!(fits(&mut alone, 100) && !fits(&mut alone, 101), "the plan in flight has the rest");
+    alone.leader().plans.finish(key);
+    assert!(fits(&mut alone, 1_000), "nothing is counted any more");
+}
+
 /// The node may never say that those that were preempted have ended.
 #[test]
 fn an_update_that_takes_nothing_more_needs_no_room() {
