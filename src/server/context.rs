@@ -19,12 +19,15 @@ use state::store::Reader;
 use state::view::View;
 use wire::command::{Command, MemberChange};
 use wire::frame::{self, Body, Frame};
+use wire::record;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 use wire::rpc::{NodeReply, Peer};
 use wire::server_rpc::ServerReply;
 
-/// Evaluations in one entry beside what they follow from. They name jobs, whose names are bounded: so many fit.
+/// Evaluations in one entry beside what they follow from.
 pub const MAX_EVALS_PER_ENTRY: usize = 256;
+/// Together. Those that were blocked say what nodes and dimensions they lacked.
+const MAX_EVAL_BYTES_PER_ENTRY: usize = raft::MAX_ENTRY_BYTES / 2;
 
 pub struct Context<'a> {
     pub config: &'a Config,
@@ -66,7 +69,7 @@ impl Context<'_> {
         command: impl FnOnce(Vec<Evaluation>) -> Command,
         then: OnApply,
     ) {
-        let rest = evals.split_off(evals.len().min(MAX_EVALS_PER_ENTRY));
+        let rest = evals.split_off(fitting(&evals));
         self.propose(command(evals), then);
         self.propose_evals(rest);
     }
@@ -74,7 +77,7 @@ impl Context<'_> {
     /// Proposes evaluations that nobody waits for, in as many entries as they need.
     pub fn propose_evals(&mut self, mut evals: Vec<Evaluation>) {
         while !evals.is_empty() {
-            let rest = evals.split_off(evals.len().min(MAX_EVALS_PER_ENTRY));
+            let rest = evals.split_off(fitting(&evals).max(1));
             self.propose(Command::UpdateEvals { evals, at: self.at }, OnApply::Nothing);
             evals = rest;
         }
@@ -105,6 +108,16 @@ impl Context<'_> {
     pub fn new_eval(&mut self, draft: Evaluation) -> Evaluation {
         Evaluation { id: self.ids.eval(), create_time: self.at, modify_time: self.at, ..draft }
     }
+}
+
+/// How many of the evaluations go into one entry.
+fn fitting(evals: &[Evaluation]) -> usize {
+    let mut bytes = 0;
+    let fits = |eval: &&Evaluation| {
+        bytes += record::encoded_bytes("evaluation", eval);
+        bytes <= MAX_EVAL_BYTES_PER_ENTRY
+    };
+    evals.iter().take(MAX_EVALS_PER_ENTRY).take_while(fits).count()
 }
 
 /// The context of the parts that change the raft group: its members, or who leads it.
@@ -141,4 +154,26 @@ impl GroupContext<'_> {
 fn reply(token: u64, result: Result<WriteReply, Refusal>, metrics: &mut Metrics, outbox: &mut Outbox) {
     metrics.answered(token, result.is_err());
     outbox.effect(Effect::Reply { token, result });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::eval::{DEFAULT_PRIORITY, Trigger};
+    use model::id::JobKey;
+    use model::job::JobType;
+    use state::samples::{AT, eval_id};
+
+    #[test]
+    fn evaluations_of_an_entry_are_bounded_in_number_and_bytes() {
+        let eval = |description: usize| {
+            let job = JobKey::new("default", "a");
+            let trigger = Trigger::NodeUpdate;
+            let eval = Evaluation::pending(eval_id(1), job, JobType::Service, DEFAULT_PRIORITY, trigger, AT);
+            Evaluation { status_description: "d".repeat(description), ..eval }
+        };
+        assert_eq!(fitting(&vec![eval(0); 1_000]), MAX_EVALS_PER_ENTRY);
+        assert_eq!(fitting(&vec![eval(100 << 10); 100]), 10, "of 100 KiB and a little each");
+        assert_eq!(fitting(&[eval(2 << 20)]), 0);
+    }
 }

@@ -4,7 +4,7 @@
 //! Knows no scheduler: it says what is to leave, and evaluations see to it. All of it can be rebuilt from the state. One
 //! entry is under way at a time, so that nothing is decided twice.
 
-use super::context::Context;
+use super::context::{Context, MAX_EVALS_PER_ENTRY};
 use super::pending::OnApply;
 use model::alloc::{Allocation, Leave};
 use model::drain::{Drain, settles_in};
@@ -182,6 +182,10 @@ impl Drainer {
         let view = cx.view()?;
         let mut round = DrainRound::default();
         for node in due {
+            if round.evals.len() >= MAX_EVALS_PER_ENTRY {
+                self.due.insert(node);
+                continue;
+            }
             if let Some(step) = self.next_step(node, &view, &mut round, cx)? {
                 round.steps.push(step);
             }

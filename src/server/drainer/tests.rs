@@ -1,6 +1,7 @@
 //! Drains of one server without a world.
 
 use super::super::effects::Input;
+use super::super::outbox::Proposal;
 use super::super::testing::Alone;
 use super::*;
 use model::alloc::ClientStatus;
@@ -50,6 +51,44 @@ fn drain(alone: &mut Alone, n: u128) {
         NodeUpdateRequest::Drain { deadline: Span::hours(1), ignore_system: false, meta: BTreeMap::new() };
     let change = Command::UpdateNode { node: node_id(n), request, evals: vec![], at: alone.wall };
     alone.append(&change);
+}
+
+/// Many jobs with an allocation each on one node.
+fn crowded(jobs: usize) -> Alone {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    (1..=2).for_each(|n| _ = alone.add_node(info(n)));
+    for n in 1..=jobs as u128 {
+        let name = format!("job-{n}");
+        alone.propose(&register(spec(&name, 1), None));
+        let job = alone.view().job(&key(&name)).unwrap().expect("is registered");
+        let node = if n == jobs as u128 { node_id(2) } else { node_id(1) };
+        let nodes = place(vec![alloc(n, &job, node, eval_id(1))]);
+        let (eval, deployment, updates, evals) = (eval_id(1), None, vec![], vec![]);
+        alone.propose(&Command::ApplyPlan { eval, nodes, deployment, updates, evals, at: AT });
+    }
+    alone
+}
+
+#[test]
+fn a_round_of_drains_has_a_bounded_number_of_evaluations() {
+    let mut alone = crowded(MAX_EVALS_PER_ENTRY + 2);
+    let force = NodeUpdateRequest::Drain { deadline: Span(-1), ignore_system: false, meta: BTreeMap::new() };
+    for n in 1..=2 {
+        let request = force.clone();
+        alone.append(&Command::UpdateNode { node: node_id(n), request, evals: vec![], at: alone.wall });
+    }
+    while alone.leader().drainer.due.len() < 2 {
+        alone.turns(1);
+    }
+    let (leader, mut cx) = alone.split();
+    cx.now = cx.now.after(SCAN_INTERVAL);
+    leader.drainer.advance(&mut cx).expect("reads");
+    let proposed = cx.outbox.take_proposals();
+    let [Proposal { command: Command::AdvanceDrains { steps, evals, .. }, .. }] = &proposed[..] else {
+        panic!("{proposed:?}")
+    };
+    assert_eq!((steps.len(), evals.len()), (1, MAX_EVALS_PER_ENTRY));
+    assert!(leader.drainer.due.contains(&node_id(2)), "the other one comes next");
 }
 
 fn leaving(alone: &Alone) -> usize {
