@@ -5,10 +5,6 @@
 use crate::source::{Source, is_word};
 use std::collections::BTreeMap;
 
-/// What raft and the store offer for groups of more than one, which the server does not drive yet: it leaves this list with the first
-/// line that names it.
-pub const NOT_DRIVEN_YET: &[&str] = &[];
-
 /// The path packages whose items a published crate dictates.
 pub const ENGINE_TYPES: &str = "engine_types";
 
@@ -43,18 +39,6 @@ pub fn shipped(sources: &[Source]) -> impl Iterator<Item = &Source> {
         let in_room = s.room().is_some_and(|room| room != "sim" && room != "fuzz");
         in_room && !for_tests.iter().any(|module| s.path.starts_with(module))
     })
-}
-
-/// What was found and is not listed, and what is listed and was not found.
-pub fn beyond(found: Vec<String>, listed: &[&str]) -> Vec<String> {
-    let of = |name: &str| format!("nobody names `{name}` in what ships");
-    let named = listed.iter().filter(|name| !found.iter().any(|line| line.ends_with(&of(name))));
-    let named: Vec<String> =
-        named.map(|name| format!("`{name}` is named by now: take it off the list")).collect();
-    let mut left: Vec<String> =
-        found.iter().filter(|line| !listed.iter().any(|name| line.ends_with(&of(name)))).cloned().collect();
-    left.extend(named);
-    left
 }
 
 /// The files of modules that only builds for tests have.
