@@ -1,6 +1,6 @@
-//! What nodes have asked this server, and it has relayed to the leader. When that one leads no more, it may be gone without a word: the
-//! nodes are told to ask again. Else a watch, which a leader holds for minutes, would tell of nothing new until its time is over, and
-//! what is answered sooner would turn its node away from this server, which is well.
+//! Requests of nodes that this follower has relayed to the leader. A leader that dies says nothing: when another server leads, the nodes are told
+//! to ask again. Without that a watch, which a leader holds for minutes, would tell of nothing new until it times out, and a heartbeat that times
+//! out would turn its node away from this server, which is up.
 //!
 //! Refuses to know: what was asked.
 
