@@ -1,5 +1,5 @@
-//! Allocations' directories, built and removed away from the client's thread: one thread at a time builds, another removes, each
-//! in the order in which it was asked. Many at once would only wait for each other at the directory that holds them all.
+//! Allocations' directories, built and removed outside the client's thread: one thread builds and another removes, each in the
+//! order of requests. More threads would only wait for each other at the directory that holds all of them.
 
 use super::data_dir::DataDir;
 use super::inbox;
@@ -24,7 +24,7 @@ const REMOVAL_STEP: usize = 10_000;
 const REMOVAL_STEPS: usize = 1_000;
 
 /// A disk that has less than this is full: a directory takes a few pages.
-const NO_ROOM_BYTES: u64 = 64 << 10;
+const MIN_FREE_BYTES: u64 = 64 << 10;
 
 pub struct AllocDirWorker {
     builds: Sender<DirSpec>,
@@ -97,16 +97,16 @@ impl DirPaths {
         DirPaths { data_dir: data_dir.to_path_buf(), alloc_dir, reserve }
     }
 
-    /// Builds a directory. On a full disk it uses up the reserve, once; the client learns of that, and begins nothing more.
+    /// Builds a directory. On a full disk it releases the reserve, once; the client is told so, and starts nothing more.
     fn build(&self, spec: &DirSpec) -> Result<(), String> {
         match self.try_build(spec) {
-            Err(_) if self.has_no_room() && self.reserve.give_up() => self.try_build(spec),
+            Err(_) if self.has_no_room() && self.reserve.release() => self.try_build(spec),
             result => result,
         }
     }
 
     fn has_no_room(&self) -> bool {
-        disk::free_bytes(&self.alloc_dir).is_ok_and(|free| free < NO_ROOM_BYTES)
+        disk::free_bytes(&self.alloc_dir).is_ok_and(|free| free < MIN_FREE_BYTES)
     }
 
     fn try_build(&self, spec: &DirSpec) -> Result<(), String> {

@@ -49,7 +49,7 @@ pub struct ClientLoop {
     backlog: VecDeque<KeeperCommand>,
     reported: Option<ClientStatusReport>,
     /// Callers that wait for answers, by token.
-    asking: BTreeMap<u64, Sender<Result<RequestOutcome, Refusal>>>,
+    callers: BTreeMap<u64, Sender<Result<RequestOutcome, Refusal>>>,
     next_token: u64,
 }
 
@@ -62,7 +62,7 @@ impl ClientLoop {
             channels,
             backlog: VecDeque::new(),
             reported: None,
-            asking: BTreeMap::new(),
+            callers: BTreeMap::new(),
             next_token: 0,
         }
     }
@@ -78,7 +78,7 @@ impl ClientLoop {
                 match message {
                     ClientMessage::Input(input) => inputs.push(input),
                     ClientMessage::Keeper(notice) => self.notice(notice, &mut inputs),
-                    ClientMessage::Question(question) => inputs.push(self.register(question)),
+                    ClientMessage::Grant(question) => inputs.push(self.register(question)),
                     ClientMessage::Ping(answer) => {
                         // the watchdog waits for no answer that comes too late
                         let _ = answer.try_send(());
@@ -120,7 +120,7 @@ impl ClientLoop {
     /// Every question is answered in its turn.
     fn register(&mut self, question: GrantRequest) -> Input {
         self.next_token += 1;
-        self.asking.insert(self.next_token, question.reply);
+        self.callers.insert(self.next_token, question.reply);
         Input::Ask { token: self.next_token, ask: question.ask }
     }
 
@@ -138,7 +138,7 @@ impl ClientLoop {
             Effect::BuildDir(spec) => self.channels.dirs.build(spec),
             Effect::RemoveDir { alloc } => self.channels.dirs.remove(alloc),
             Effect::Answer { token, result } => {
-                if let Some(reply) = self.asking.remove(&token) {
+                if let Some(reply) = self.callers.remove(&token) {
                     // the caller may have left
                     let _ = reply.try_send(result);
                 }

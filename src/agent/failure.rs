@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_newer_build_helps_has_a_status_of_its_own() {
+    fn needing_a_newer_build_has_its_own_exit_status() {
         for (fault, is_newer) in faults() {
             let status = if is_newer { 78 } else { 1 };
             let running = AgentFailure::of_server(&fault);

@@ -79,7 +79,7 @@ mod tests {
     use model::time::Span;
 
     #[test]
-    fn a_wait_ends_with_mail_a_deadline_or_gone_senders() {
+    fn a_wait_ends_by_a_message_a_deadline_or_closed_senders() {
         let (sender, inbox) = async_channel::bounded(CAPACITY);
         let soon = clock::mono().after(Span::millis(20));
         assert!(collect::<u32>(&inbox, Some(soon)).is_ok_and(|batch| batch.is_empty()));

@@ -1,7 +1,7 @@
 //! Log lines: what an event says, as text for people or as one JSON object for programs, in the layout of Nomad's log, so that
 //! programs that parse that log parse this one (cli.md 4.9).
 //!
-//! Refuses to know: who reads them, and which events are told.
+//! Refuses to know: who reads them, and which events are logged.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_name_their_place_where_they_shall() {
+    fn lines_name_their_source_if_configured() {
         let kept = Arc::new(Kept::default());
         let line = line!() + 1;
         tracing::subscriber::with_default(kept.clone(), || tracing::info!(located = true, "here"));

@@ -7,7 +7,7 @@ use async_channel::Sender;
 pub enum ClientMessage {
     Input(client::effects::Input),
     Keeper(KeeperNotice),
-    Question(GrantRequest),
+    Grant(GrantRequest),
     /// Answered: the thread is alive.
     Ping(Sender<()>),
 }

@@ -149,7 +149,7 @@ impl Agent {
             limits: Published::new(limits(&config)),
         });
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
-        executor::spawn(&executor, forward(to_brain, client_inbox.clone(), ClientMessage::Question)).detach();
+        executor::spawn(&executor, forward(to_brain, client_inbox.clone(), ClientMessage::Grant)).detach();
         let places = client_rpc::NodeDirs {
             data_dir: dir.root().to_path_buf(),
             alloc_dir: alloc_dir(&config, dir.root()),

@@ -9,7 +9,7 @@ use ::io::clock;
 use async_channel::Sender;
 use model::time::Mono;
 use server::effects::Input;
-use server::inbox::{Inbox, Lane, Mail};
+use server::inbox::{Inbox, InboxMessage, Lane};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
@@ -20,7 +20,7 @@ pub enum ServerMessage {
     Ping(Sender<()>),
 }
 
-impl Mail for ServerMessage {
+impl InboxMessage for ServerMessage {
     fn lane(&self) -> Lane {
         match self {
             ServerMessage::Input(input) => input.lane(),
@@ -75,7 +75,7 @@ impl ServerInboxSender {
         }
     }
 
-    /// After what has come so far, the server is to end.
+    /// Ends the server after the inputs that are queued so far.
     pub fn stop(&self) {
         let mut shared = self.lock();
         shared.is_stopping = true;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_lane_says_so_and_a_closed_inbox_too() {
+    fn a_full_lane_and_a_closed_inbox_refuse_inputs() {
         let sender = ServerInboxSender::default();
         let receiver = ServerInboxReceiver::new(sender.clone());
         let mut sent = 0;

@@ -15,7 +15,7 @@ use state::client_store::{ClientStore, RecoveredAlloc};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// This server's own workers schedule so few sooner than another server could have them and hand in its plans.
+/// Up to this many ready evaluations for each worker are scheduled sooner here than another server could hand in plans for them.
 const READY_PER_WORKER: usize = 2;
 /// Told to tasks as NOMAD_PARENT_CGROUP.
 const PARENT_CGROUP: &str = "drover";

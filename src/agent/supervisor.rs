@@ -1,4 +1,4 @@
-//! Notifications to systemd: the agent is up, is alive, stops. Without systemd they do nothing. Also the environment variables that
+//! Notifications to systemd: the agent is ready, alive, or stopping. Without systemd they do nothing. Also the environment variables that
 //! systemd sets for the agent alone: tasks do not inherit them.
 
 use super::messages::ClientMessage;
@@ -16,7 +16,7 @@ pub fn is_systemd() -> bool {
 
 /// Set by systemd for the agent's process (systemd.exec(5)). A task that inherited them would send notifications in
 /// the agent's name, or serve the agent's watchdog.
-const ABOUT_THE_AGENT: &[&str] = &[
+const AGENT_ONLY_VARIABLES: &[&str] = &[
     "CACHE_DIRECTORY",
     "CONFIGURATION_DIRECTORY",
     "CREDENTIALS_DIRECTORY",
@@ -43,7 +43,7 @@ const ABOUT_THE_AGENT: &[&str] = &[
 pub fn environment_for_tasks(own: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
     let text =
         |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    own.filter_map(text).filter(|(name, _)| !ABOUT_THE_AGENT.contains(&name.as_str())).collect()
+    own.filter_map(text).filter(|(name, _)| !AGENT_ONLY_VARIABLES.contains(&name.as_str())).collect()
 }
 
 pub fn ready() {

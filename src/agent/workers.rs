@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_an_answer_and_the_worker_goes_on() {
+    fn a_panic_fails_its_evaluation_and_the_worker_continues() {
         let region = Region::default();
         let (sender, tasks) = async_channel::bounded(2);
         let results = ServerInboxSender::default();

@@ -126,7 +126,7 @@ impl AllocRunner {
         (self.tasks.iter().map(|t| t.starts).sum(), self.tasks.iter().map(|t| t.oom_kills).sum())
     }
 
-    /// Whether the allocation has ended, or all but its poststop tasks have, or its tasks are being stopped.
+    /// Whether the allocation has ended, or only poststop tasks are left, or its tasks are being stopped.
     pub fn is_ending(&self) -> bool {
         let over = self.tasks.iter().filter(|t| t.role != Role::Poststop).all(TaskRunner::is_dead);
         over || self.plan.is_some() || self.record.assignment.desired != DesiredStatus::Run
@@ -214,8 +214,8 @@ impl AllocRunner {
         self.remove_dir_if_wanted(ctx);
     }
 
-    /// Decides whether tasks are being stopped, before a task hears of its run. After an agent restart only the store knows
-    /// what was asked for, and an exit may be the first news.
+    /// Decides whether tasks are being stopped before any event of a run is applied. After an agent restart only the store knows
+    /// what was requested, and an exit may be the first event.
     pub fn plan_end(&mut self, ctx: &mut TurnContext<'_>) {
         if !self.has_ended() {
             self.kill_if_wanted(ctx);
@@ -310,7 +310,7 @@ impl AllocRunner {
         self.plan = Some(plan);
     }
 
-    /// The live tasks hear that the leader has ended, also when the whole allocation is stopped.
+    /// Adds the event `Leader Task Dead` to the live tasks, also when the whole allocation is stopped.
     fn report_leader_dead(&mut self, at: Wall) {
         if self.tasks.iter().any(|t| t.leader && t.is_dead() && !t.local.state.failed) {
             self.add_kill_reason(events::leader_dead(at));
@@ -321,7 +321,7 @@ impl AllocRunner {
         self.add_once(event, |t| t.role != Role::Poststop);
     }
 
-    /// Adds the event to each live task that is meant, but not a second time: the agent may have been restarted since.
+    /// Adds the event to each live task for which `meant` holds, once: the agent may have been restarted since.
     fn add_once(&mut self, event: TaskEvent, meant: impl Fn(&TaskRunner) -> bool) {
         for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && meant(t) && !t.has_event(&event.kind)) {
             task.add_event(event.clone());

@@ -153,8 +153,8 @@ impl Client {
         Ok(effects.release(&receipt))
     }
 
-    /// Stores what the turn has changed. On a full disk it stays in memory: what leaves then promises nothing (heartbeats), or
-    /// is asked for again by the servers if this client forgets it (stops and removals, which may make room).
+    /// Stores what the turn has changed. On a full disk the changes stay in memory. The effects that leave then promise nothing
+    /// (heartbeats), or the servers repeat their cause if this client forgets it (stops and removals, which may make room).
     fn commit(&mut self, mut writes: WriteBatch) -> Result<CommitReceipt, ClientStoreFault> {
         if !self.disk_has_space {
             self.unwritten = writes;
@@ -219,7 +219,7 @@ impl Client {
         writes: &mut WriteBatch,
     ) {
         match input {
-            Input::Fingerprint(info) => self.described(now, info),
+            Input::Fingerprint(info) => self.apply_fingerprint(now, info),
             Input::Frame { from, bytes } => self.frame(now, from, &bytes, effects, writes),
             Input::Forward { token, hold, request } => {
                 self.forward(Caller { token, hold }, *request, now.mono, effects);
@@ -417,7 +417,7 @@ impl Client {
         for _ in 0..2 {
             let living: BTreeSet<AllocId> =
                 self.allocs.values().filter(|a| !a.has_ended()).map(AllocRunner::id).collect();
-            let ending = claims::held_by_ending(self.allocs.values());
+            let ending = claims::claims_of_ending(self.allocs.values());
             let (mut ctx, allocs) = self.split_context(now, effects);
             for alloc in allocs.values_mut() {
                 let assignment = &alloc.record.assignment;

@@ -1,5 +1,5 @@
-//! Ports, cores and devices pass from one allocation to the next only when the first has really ended.
-//! Refuses to know who is to have what: the servers say so.
+//! Ports, cores and devices are reused by the next allocation only when the one before has really ended.
+//! Refuses to know which allocation gets what: the servers decide.
 
 use super::alloc_runner::AllocRunner;
 use model::alloc::DesiredStatus;
@@ -8,7 +8,7 @@ use state::client_store::Retention;
 use std::collections::BTreeSet;
 
 /// The claims of allocations that have not ended and were told to stop, or are unknown to the servers.
-pub fn held_by_ending<'a>(allocs: impl Iterator<Item = &'a AllocRunner>) -> BTreeSet<Claim> {
+pub fn claims_of_ending<'a>(allocs: impl Iterator<Item = &'a AllocRunner>) -> BTreeSet<Claim> {
     let mut claims = BTreeSet::new();
     for alloc in allocs.filter(|a| !a.has_ended() && !is_wanted(a)) {
         claims.extend(alloc.record.assignment.resources.claims());
@@ -17,11 +17,11 @@ pub fn held_by_ending<'a>(allocs: impl Iterator<Item = &'a AllocRunner>) -> BTre
 }
 
 /// Whether an allocation waits for one of those claims.
-pub fn must_wait(alloc: &AllocRunner, held_by_ending: &BTreeSet<Claim>) -> bool {
+pub fn must_wait(alloc: &AllocRunner, claims_of_ending: &BTreeSet<Claim>) -> bool {
     let resources = &alloc.record.assignment.resources;
     is_wanted(alloc)
-        && !held_by_ending.is_empty()
-        && resources.claims().any(|claim| held_by_ending.contains(&claim))
+        && !claims_of_ending.is_empty()
+        && resources.claims().any(|claim| claims_of_ending.contains(&claim))
 }
 
 fn is_wanted(alloc: &AllocRunner) -> bool {

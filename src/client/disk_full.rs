@@ -1,7 +1,7 @@
 //! What a node reports while its disk is full. Nothing is written then, so nothing that must be stored first is
 //! started; what runs goes on, and so do heartbeats, stops and removals.
 //!
-//! Refuses to know: disks. Others say whether there is room.
+//! Refuses to know: disks. The agent reports whether there is room.
 
 use model::node::NodeInfo;
 

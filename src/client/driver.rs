@@ -34,7 +34,7 @@ const RAW_EXEC: &str = "raw_exec";
 const _: () = assert!(MAX_TEXT_BYTES <= MAX_MESSAGE_BYTES / 2);
 const KEYS: [&str; 2] = ["args", "command"];
 /// Keys that newer job files use and that are not built yet.
-const LATER_KEYS: [&str; 5] =
+const UNSUPPORTED_KEYS: [&str; 5] =
     ["cgroup_v1_override", "cgroup_v2_override", "denied_envvars", "oom_score_adj", "work_dir"];
 
 pub fn run_spec(
@@ -132,7 +132,7 @@ fn known(key: &str) -> Result<(), StartError> {
     if KEYS.contains(&key) {
         return Ok(());
     }
-    if LATER_KEYS.contains(&key) {
+    if UNSUPPORTED_KEYS.contains(&key) {
         return Err(StartError::Invalid(format!("config {key} is not supported yet: leave it out")));
     }
     let nearest = KEYS.iter().min_by_key(|k| distance(k, key)).filter(|k| distance(k, key) <= 2);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_held_to_what_the_allocation_says() {
+    fn the_memory_limit_is_that_of_the_allocation() {
         for (memory_max_mb, hard, low) in [(0, 64, 0), (200, 200, 64), (-1, 0, 64)] {
             let mut assignment = fixtures::assignment(1, &[fixtures::task("web")]);
             let task = assignment.group.tasks[0].clone();

@@ -44,7 +44,7 @@ pub enum Input {
     /// A request of a user of this agent that a server has to answer. Answered by exactly one `Forwarded` with the same token.
     Forward {
         token: u64,
-        /// For how long the request may have its answer held back.
+        /// For how long the request may block: a blocking query's wait.
         hold: Span,
         request: Box<Request>,
     },
@@ -65,8 +65,8 @@ pub enum Effect {
         bytes: Vec<u8>,
     },
     Keeper(keeper::KeeperCommand),
-    /// Asked again after every restart of the agent and after a long silence: what is there stays as it is, what is
-    /// missing (after a reboot, what lay in memory) is made.
+    /// Repeated after every restart of the agent, and after `DIR_TIMEOUT` without an answer: existing files stay as they are, missing
+    /// ones (after a reboot, those in memory) are made.
     BuildDir(DirSpec),
     /// A directory that is not there counts as removed.
     RemoveDir {

@@ -1,5 +1,5 @@
-//! Requests about this node and its allocations: answered here, or granted to the agent, which has the files.
-//! An answer leaves with its turn's effects, so what it promises is stored.
+//! Requests about this node and its allocations: answered here, or granted to the agent, which reads the files.
+//! An answer leaves with its turn's effects, so everything that it promises is stored.
 
 use super::alloc_runner::AllocRunner;
 use super::brain::Client;

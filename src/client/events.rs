@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exits_are_told_as_nomad_tells_them() {
+    fn exit_events_have_nomads_texts() {
         let cases = [
             (ExitStatus::Code(0), false, "Exit Code: 0", "0", "0"),
             (ExitStatus::Signal(9), false, "Exit Code: 137, Signal: 9", "137", "9"),

@@ -1,9 +1,9 @@
-//! Requests of users that a server has to answer: passed on whole to the server that this node is connected to. Whoever asked is told
-//! the truth: the answer, that nothing was done, or that nobody knows.
+//! Requests of users that a server has to answer: passed on whole to the server that this node is connected to. Each caller
+//! gets the answer, or that nothing was done, or that the outcome is unknown.
 //!
-//! Refuses to know: what a request means, and which server is asked. Invariants: each request is answered once; nothing waits for
-//! a server that this node has turned away from; the node's own requests have numbers and deadlines of their own, and nothing
-//! here holds them up.
+//! Refuses to know: what a request means, and which server is asked. Invariants: each request is answered once; no request waits
+//! for a server that this node has left; the node's own requests have numbers and deadlines of their own, and are not delayed by
+//! these.
 
 use super::effects::{Effect, PendingEffects};
 use model::time::{Mono, Span};
@@ -14,16 +14,16 @@ use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
 
 /// Requests that are passed on and not answered: a server takes some nodes' share.
-const MAX_UNDER_WAY: usize = 256;
+const MAX_IN_FLIGHT: usize = 256;
 /// Bytes of those requests together: three of the largest.
-const MAX_BYTES_UNDER_WAY: usize = 3 * MAX_FRAME_BYTES;
-/// How long an answer is waited for beyond what the request itself has it held back.
+const MAX_BYTES_IN_FLIGHT: usize = 3 * MAX_FRAME_BYTES;
+/// How long an answer is waited for beyond the wait of the request itself.
 const FORWARD_TIMEOUT: Span = Span::seconds(30);
 
 #[derive(Debug, Default)]
 pub struct UserRequests {
     /// By the number in the frame.
-    under_way: BTreeMap<u64, ForwardedRequest>,
+    in_flight: BTreeMap<u64, ForwardedRequest>,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl UserRequests {
             return fail(token, ForwardFailure::Refused(refusal), effects);
         }
         let deadline = now.after(FORWARD_TIMEOUT + hold.min(MAX_HOLD));
-        self.under_way.insert(number, ForwardedRequest { token, to, bytes: bytes.len(), deadline });
+        self.in_flight.insert(number, ForwardedRequest { token, to, bytes: bytes.len(), deadline });
         effects.push(Effect::Send { to: Peer::Server(to), bytes });
     }
 
@@ -68,8 +68,8 @@ impl UserRequests {
             let why = format!("the request has {bytes} bytes, servers take {MAX_FRAME_BYTES}");
             return Err(Refusal::new(RefusalKind::Invalid, why));
         }
-        let held: usize = self.under_way.values().map(|request| request.bytes).sum();
-        if self.under_way.len() >= MAX_UNDER_WAY || held + bytes > MAX_BYTES_UNDER_WAY {
+        let held: usize = self.in_flight.values().map(|request| request.bytes).sum();
+        if self.in_flight.len() >= MAX_IN_FLIGHT || held + bytes > MAX_BYTES_IN_FLIGHT {
             let why = "too many requests wait for the servers: try again shortly";
             return Err(Refusal::new(RefusalKind::Busy, why));
         }
@@ -78,7 +78,7 @@ impl UserRequests {
 
     /// The answer of the server that was asked; an answer of another one, and a second one, is dropped.
     pub fn answered(&mut self, from: Peer, number: u64, reply: NodeHttpReply, effects: &mut PendingEffects) {
-        if self.under_way.get(&number).is_none_or(|request| Peer::Server(request.to) != from) {
+        if self.in_flight.get(&number).is_none_or(|request| Peer::Server(request.to) != from) {
             return;
         }
         let result = match reply {
@@ -86,7 +86,7 @@ impl UserRequests {
             NodeHttpReply::NotDone => Err(ForwardFailure::NotDone),
             NodeHttpReply::Refused(refusal) => Err(ForwardFailure::Refused(refusal)),
         };
-        if let Some(ForwardedRequest { token, .. }) = self.under_way.remove(&number) {
+        if let Some(ForwardedRequest { token, .. }) = self.in_flight.remove(&number) {
             answer(token, result, effects);
         }
     }
@@ -103,14 +103,14 @@ impl UserRequests {
 
     fn fail_where(&mut self, is_lost: impl Fn(&ForwardedRequest) -> bool, effects: &mut PendingEffects) {
         for (_, ForwardedRequest { token, .. }) in
-            self.under_way.extract_if(.., |_, request| is_lost(request))
+            self.in_flight.extract_if(.., |_, request| is_lost(request))
         {
             fail(token, ForwardFailure::Unknown, effects);
         }
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        self.under_way.values().map(|request| request.deadline).min()
+        self.in_flight.values().map(|request| request.deadline).min()
     }
 }
 

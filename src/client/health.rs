@@ -28,7 +28,7 @@ pub struct HealthRules {
 }
 
 impl HealthRules {
-    /// From `update` in a deployment, otherwise from `migrate`. `None`: health is not watched.
+    /// The `update` block's in a deployment, otherwise the `migrate` block's. `None`: health is not watched.
     pub fn of(assignment: &Assignment) -> Option<HealthRules> {
         let (check, min_healthy_time, healthy_deadline) = match (assignment.job_type, assignment.deployment) {
             (JobType::Service | JobType::System, Some(_)) => {
@@ -53,8 +53,8 @@ pub enum HealthCheckResult {
         why: String,
         tasks: Vec<usize>,
     },
-    /// Undecided; checked again then.
-    Open {
+    /// No verdict yet; checked again at `until`.
+    Undecided {
         until: Mono,
     },
 }
@@ -87,7 +87,7 @@ impl HealthWatcher {
             at => {
                 let until = at.unwrap_or(deadline).min(deadline);
                 assert!(until > now, "what is undecided is checked again later");
-                HealthCheckResult::Open { until }
+                HealthCheckResult::Undecided { until }
             }
         }
     }
@@ -171,15 +171,21 @@ mod tests {
     fn healthy_after_min_healthy_time_without_a_restart() {
         let running = |restarts| [(Role::Main, task(TaskPhase::Running, false, restarts))];
         let mut health_watcher = HealthWatcher::new(at(0));
-        assert_eq!(check(&mut health_watcher, &running(0), 1), HealthCheckResult::Open { until: at(11) });
+        assert_eq!(
+            check(&mut health_watcher, &running(0), 1),
+            HealthCheckResult::Undecided { until: at(11) }
+        );
         assert_eq!(
             check(&mut health_watcher, &running(1), 9),
-            HealthCheckResult::Open { until: at(19) },
+            HealthCheckResult::Undecided { until: at(19) },
             "started anew"
         );
         let waits = [(Role::Main, task(TaskPhase::Pending, false, 2))];
-        assert_eq!(check(&mut health_watcher, &waits, 12), HealthCheckResult::Open { until: at(60) });
-        assert_eq!(check(&mut health_watcher, &running(2), 20), HealthCheckResult::Open { until: at(30) });
+        assert_eq!(check(&mut health_watcher, &waits, 12), HealthCheckResult::Undecided { until: at(60) });
+        assert_eq!(
+            check(&mut health_watcher, &running(2), 20),
+            HealthCheckResult::Undecided { until: at(30) }
+        );
         assert_eq!(check(&mut health_watcher, &running(2), 30), HealthCheckResult::Healthy);
     }
 
@@ -198,7 +204,7 @@ mod tests {
         let mut health_watcher = HealthWatcher::new(at(0));
         assert_eq!(
             check(&mut health_watcher, &main(TaskPhase::Running, false), 55),
-            HealthCheckResult::Open { until: at(60) }
+            HealthCheckResult::Undecided { until: at(60) }
         );
         let late = check(&mut health_watcher, &main(TaskPhase::Running, false), 60);
         let want = "Task not running for min_healthy_time of 10s by healthy_deadline of 1m0s";
@@ -216,7 +222,7 @@ mod tests {
             (Role::Main, task(TaskPhase::Running, false, 0)),
         ];
         let mut health_watcher = HealthWatcher::new(at(0));
-        assert_eq!(check(&mut health_watcher, &tasks, 0), HealthCheckResult::Open { until: at(10) });
+        assert_eq!(check(&mut health_watcher, &tasks, 0), HealthCheckResult::Undecided { until: at(10) });
         assert_eq!(check(&mut health_watcher, &tasks, 10), HealthCheckResult::Healthy);
     }
 

@@ -36,16 +36,16 @@ pub enum KillState {
     Delayed {
         until: Mono,
     },
-    /// `ask_at`: when the keeper is asked (again) to stop it. For good, unless a restart is wanted.
+    /// `send_stop_at`: when the keeper is asked (again) to stop it. For good, unless a restart is wanted.
     Stopping {
         attempt: u32,
-        ask_at: Mono,
+        send_stop_at: Mono,
     },
 }
 
 impl KillState {
     /// The keeper is asked at once.
-    pub const STOP: KillState = KillState::Stopping { attempt: 0, ask_at: Mono(0) };
+    pub const STOP: KillState = KillState::Stopping { attempt: 0, send_stop_at: Mono(0) };
 }
 
 /// 5 s, 20 s, 80 s, then 120 s (client.md 10.4).
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_stop_is_asked_for_ever_more_slowly() {
+    fn a_refused_stop_is_retried_with_backoff() {
         let seconds: Vec<_> = (0..5).map(|i| stop_backoff(i).as_nanos() / 1_000_000_000).collect();
         assert_eq!(seconds, [5, 20, 80, 120, 120]);
         assert_eq!(stop_backoff(u32::MAX), Span::seconds(120));

@@ -1,5 +1,5 @@
-//! The node's metadata: what its configuration says, and over it what was set while it ran. The latter is the node's own to
-//! keep: it is stored before it is told to anybody.
+//! The node's metadata: what its configuration says, and over it what was set while it ran. The node
+//! stores the latter before it reports it to anybody.
 
 use super::brain::Client;
 use model::node::NodeInfo;
@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 64 << 10;
 
 impl Client {
     /// Applies a new fingerprint.
-    pub(super) fn described(&mut self, now: Now, info: Box<NodeInfo>) {
+    pub(super) fn apply_fingerprint(&mut self, now: Now, info: Box<NodeInfo>) {
         self.configured_meta.clone_from(&info.meta);
         self.report_change(now, info);
     }

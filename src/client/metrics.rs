@@ -11,7 +11,7 @@ use model::time::{Mono, Span};
 use std::collections::BTreeMap;
 use wire::metrics::{MetricsSnapshot, Series};
 
-/// What others may know of the client.
+/// The client's status, published for readers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientStatusReport {
     pub node: NodeId,

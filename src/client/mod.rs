@@ -1,5 +1,5 @@
-//! A node's brain: it compares what the servers want of this node with what is so, drives allocations and tasks
-//! towards it through the keeper, applies restart rules with or without servers in reach, and reports.
+//! A node's brain: it compares what the servers want of this node with what runs there, drives allocations and tasks
+//! towards that through the keeper, applies restart rules with or without servers in reach, and reports.
 //!
 //! Refuses to know: sockets, processes, files, clocks. Invariants: a run's id is stored before the keeper is asked to
 //! start it; a run is forgotten only after its end is stored; a turn's effects leave after the store's receipt; a

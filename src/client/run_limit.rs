@@ -1,6 +1,6 @@
 //! `max_run_duration`: how long an allocation may take before its client ends it (client.md 5.7).
 //!
-//! Refuses to know: what its tasks do meanwhile.
+//! Refuses to know: the tasks.
 
 use model::time::{Mono, Now, Span, Wall};
 
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_known_where_the_clock_is() {
+    fn an_age_counts_from_now_without_a_valid_clock() {
         let limit = Span::nanos(100);
         assert_eq!(Age::new(Wall(1_000), now(5, Some(1_040))).reaches(limit), Mono(65));
         assert_eq!(Age::new(Wall(1_000), now(5, Some(1_200))).reaches(limit), Mono(5), "long ago");

@@ -79,12 +79,12 @@ pub enum ServerUpdate {
 
 #[derive(Debug)]
 pub struct Servers {
-    book: AddressBook,
+    address_book: AddressBook,
     next_request: u64,
     requests: [RequestState; 4],
     info: Option<Box<NodeInfo>>,
     /// A newer description and when it is to be sent.
-    newer: Option<(Mono, Box<NodeInfo>)>,
+    pending_description: Option<(Mono, Box<NodeInfo>)>,
     /// The request under way is a registration.
     registering: bool,
     registered: bool,
@@ -103,11 +103,11 @@ impl Servers {
     /// `configured`: the servers that the configuration names. `store`: what this node has stored of servers.
     pub fn new(configured: Vec<u64>, store: &ClientStore, random: &mut Stream) -> Servers {
         Servers {
-            book: AddressBook::new(configured, store.servers().clone()),
+            address_book: AddressBook::new(configured, store.servers().clone()),
             next_request: random.next_u64(),
             requests: [RequestState::default(); 4],
             info: None,
-            newer: None,
+            pending_description: None,
             registering: false,
             registered: false,
             outdated: false,
@@ -129,7 +129,7 @@ impl Servers {
     }
 
     pub fn known(&self) -> &AddressBook {
-        &self.book
+        &self.address_book
     }
 
     pub fn ttl(&self) -> Span {
@@ -224,12 +224,12 @@ impl Servers {
                 server_updates.push(ServerUpdate::Reconnected);
             }
             (RequestKind::Watch, NodeReply::Watched { generation, set, servers }) => {
-                let seen = self.see(generation, set.index, now, random);
+                let seen = self.observe_state(generation, set.index, now, random);
                 if seen == ObservedState::Older {
                     return;
                 }
                 let is_other_generation = seen == ObservedState::OtherGeneration;
-                if servers.is_some_and(|list| self.book.learn(list, is_other_generation)) {
+                if servers.is_some_and(|list| self.address_book.update(list, is_other_generation)) {
                     server_updates.push(ServerUpdate::Listed);
                 }
                 server_updates.push(ServerUpdate::Wanted { set, is_other_generation });
@@ -261,8 +261,14 @@ impl Servers {
 
     /// Does not follow a watch's answer of a server that knows less than this node has seen: allocations placed since would be
     /// stopped.
-    fn see(&mut self, generation: Generation, index: u64, now: Mono, random: &mut Stream) -> ObservedState {
-        let seen = self.server_state.see(generation, index);
+    fn observe_state(
+        &mut self,
+        generation: Generation,
+        index: u64,
+        now: Mono,
+        random: &mut Stream,
+    ) -> ObservedState {
+        let seen = self.server_state.observe(generation, index);
         if seen == ObservedState::Older {
             self.switch_server();
         }
@@ -307,8 +313,8 @@ impl Servers {
         self.need = need;
     }
 
-    pub fn report_can_go(&self, now: Mono) -> bool {
-        !self.book.ids().is_empty() && self.report_due().is_some_and(|due| due <= now)
+    pub fn can_report(&self, now: Mono) -> bool {
+        !self.address_book.ids().is_empty() && self.report_due().is_some_and(|due| due <= now)
     }
 
     /// When a report may be tried again, if none is under way.
@@ -352,7 +358,7 @@ impl Servers {
             }
         }
         self.take_newer_description(now);
-        if self.book.ids().is_empty() {
+        if self.address_book.ids().is_empty() {
             self.trouble = Some("no server is known: name one in the configuration".into());
             return server_updates;
         }
@@ -372,7 +378,7 @@ impl Servers {
         }
         if self.may_send(RequestKind::Watch, now) {
             let (generation, since) = (self.server_state.shown.generation, self.server_state.since);
-            let servers = self.book.listed().index;
+            let servers = self.address_book.listed().index;
             let request = NodeRequest::Watch { node, secret, generation, since, servers };
             self.send(RequestKind::Watch, request, now, effects);
         }
@@ -390,7 +396,7 @@ impl Servers {
 
     fn send(&mut self, kind: RequestKind, request: NodeRequest, now: Mono, effects: &mut PendingEffects) {
         let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
-        let Some(to) = self.book.current() else { return };
+        let Some(to) = self.address_book.current() else { return };
         let patience = if kind == RequestKind::Watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
         let in_flight = RequestInFlight { request: self.take_number(), to, deadline: now.after(patience) };
         let before = self.requests[kind as usize].in_flight.replace(in_flight);
@@ -407,7 +413,7 @@ impl Servers {
 
     /// The connection to the server is gone: another one is asked from now on, if there is any.
     pub fn link_down(&mut self, server: u64) {
-        if self.book.current() == Some(server) {
+        if self.address_book.current() == Some(server) {
             self.switch_server();
         }
     }
@@ -425,12 +431,19 @@ impl Servers {
             now.after(random.span_between(Span::millis(least), Span::millis(most)));
     }
 
-    /// Turns to another server and decides when to try again. `hold`: the failure may pass soon, as an election does.
-    fn fail(&mut self, kind: RequestKind, hold: bool, now: Mono, config: &Config, random: &mut Stream) {
+    /// Turns to another server and decides when to try again. `is_transient`: the failure may pass soon, as an election does.
+    fn fail(
+        &mut self,
+        kind: RequestKind,
+        is_transient: bool,
+        now: Mono,
+        config: &Config,
+        random: &mut Stream,
+    ) {
         self.switch_server();
         let failing = self.requests[kind as usize].failing;
         let (since, due) = match failing {
-            _ if !hold => (None, now.after(self.backoff(kind, now, config, random))),
+            _ if !is_transient => (None, now.after(self.backoff(kind, now, config, random))),
             Some(since) if now.since(since) >= FAST_RETRY_WINDOW => {
                 (None, now.after(self.backoff(kind, now, config, random)))
             }
@@ -443,9 +456,9 @@ impl Servers {
     }
 
     fn switch_server(&mut self) {
-        self.book.turn_to_next();
+        self.address_book.rotate();
         // A watch is held for minutes: none is left with a server that may be gone.
-        let current = self.book.current();
+        let current = self.address_book.current();
         self.requests[RequestKind::Watch as usize].in_flight.take_if(|f| Some(f.to) != current);
     }
 
@@ -462,9 +475,9 @@ impl Servers {
             state
                 .in_flight
                 .map(|f| f.deadline)
-                .or((wanted && !self.book.ids().is_empty()).then_some(state.due))
+                .or((wanted && !self.address_book.ids().is_empty()).then_some(state.due))
         };
-        let newer = self.newer.as_ref().map(|(at, _)| *at);
+        let newer = self.pending_description.as_ref().map(|(at, _)| *at);
         REQUEST_KINDS.into_iter().filter_map(due).chain(newer).filter(|at| *at > now).min()
     }
 }

@@ -70,7 +70,7 @@ pub struct TaskRunner {
     pub revision: u64,
     not_before: Mono,
     /// When an unanswered start is asked for again.
-    ask_start_at: Mono,
+    resend_start_at: Mono,
     kill: KillState,
     /// The task is stopped because the servers were out of reach, and counts as failed.
     disconnected: bool,
@@ -101,7 +101,7 @@ impl TaskRunner {
             dirty: Dirty::Clean,
             revision: 0,
             not_before: Mono(0),
-            ask_start_at: Mono(0),
+            resend_start_at: Mono(0),
             kill: if restart { KillState::STOP } else { KillState::No },
             disconnected: false,
             tracker: RestartTracker::new(now.mono),
@@ -182,16 +182,16 @@ impl TaskRunner {
             return;
         };
         match self.kill {
-            KillState::Stopping { attempt, ask_at } if ask_at <= now => {
+            KillState::Stopping { attempt, send_stop_at } if send_stop_at <= now => {
                 let timeout = kill_timeout(ctx.config, spec.task);
                 let signal = signals::number(&spec.task.kill_signal).unwrap_or(signals::DEFAULT);
                 ctx.effects.keeper(KeeperCommand::Stop { run: run.id, signal, timeout });
-                self.kill = KillState::Stopping { attempt, ask_at: now.after(timeout + STOP_TIMEOUT) };
+                self.kill = KillState::Stopping { attempt, send_stop_at: now.after(timeout + STOP_TIMEOUT) };
             }
             KillState::No | KillState::Delayed { .. }
-                if gate && !run.confirmed && self.ask_start_at <= now =>
+                if gate && !run.confirmed && self.resend_start_at <= now =>
             {
-                self.ask_start(ctx, spec, run.id);
+                self.send_start(ctx, spec, run.id);
             }
             _ => {}
         }
@@ -213,17 +213,17 @@ impl TaskRunner {
         self.touch(if planned.is_some() { Dirty::Lazy } else { Dirty::Durable });
         let run = planned.unwrap_or_else(|| RunRecord::new(ctx.random.next_u128(), boot));
         let id = self.local.run.insert(run).id;
-        self.ask_start(ctx, spec, id);
+        self.send_start(ctx, spec, id);
     }
 
     /// Asking twice for one run starts it once, in this boot: the keeper need not know runs of another one.
-    fn ask_start(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, run: RunId) {
+    fn send_start(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, run: RunId) {
         assert!(!self.is_of_another_boot(ctx), "no run is asked for after a reboot");
         let Some(info) = ctx.info else { return };
         match driver::run_spec(ctx.config, info, spec.assignment, spec.task) {
             Ok(made) => {
                 ctx.effects.keeper(KeeperCommand::Start { run, spec: Box::new(made) });
-                self.ask_start_at = ctx.now.mono.after(START_TIMEOUT);
+                self.resend_start_at = ctx.now.mono.after(START_TIMEOUT);
             }
             Err(error) => {
                 let at = ctx.now.stamp();
@@ -368,17 +368,17 @@ impl TaskRunner {
         } else if !run.confirmed {
             self.start_failed(ctx, spec, message, true);
         } else if let KillState::Stopping { attempt, .. } = self.kill {
-            let ask_at = ctx.now.mono.after(stop_backoff(attempt));
-            self.kill = KillState::Stopping { attempt: attempt.saturating_add(1), ask_at };
+            let send_stop_at = ctx.now.mono.after(stop_backoff(attempt));
+            self.kill = KillState::Stopping { attempt: attempt.saturating_add(1), send_stop_at };
         }
     }
 
     /// Reattaches to the run as the keeper lists it on a new connection; `None`: the keeper does not know it.
     pub fn reconcile(&mut self, ctx: &mut TurnContext<'_>, spec: TaskSpec<'_>, found: Option<&RunState>) {
         let Some(run) = &self.local.run else { return };
-        self.ask_start_at = Mono(0);
+        self.resend_start_at = Mono(0);
         if let KillState::Stopping { attempt, .. } = self.kill {
-            self.kill = KillState::Stopping { attempt, ask_at: ctx.now.mono };
+            self.kill = KillState::Stopping { attempt, send_stop_at: ctx.now.mono };
         }
         let gone = run.confirmed || Some(run.boot) != ctx.boot;
         match found {
@@ -471,8 +471,8 @@ impl TaskRunner {
             _ if self.is_dead() => return None,
             (_, KillState::Delayed { until }) => until,
             (None, _) => self.not_before,
-            (Some(_), KillState::Stopping { ask_at, .. }) => ask_at,
-            (Some(run), KillState::No) if !run.confirmed => self.ask_start_at,
+            (Some(_), KillState::Stopping { send_stop_at, .. }) => send_stop_at,
+            (Some(run), KillState::No) if !run.confirmed => self.resend_start_at,
             (Some(_), KillState::No) => return None,
         };
         (at > now).then_some(at)

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_leaves_its_directory() {
+    fn no_name_escapes_its_directory() {
         let (base, dirs, alloc) = world("names");
         for bad in ["", ".", "..", "alloc", "../x", "a/b", "/etc", "a\0b", &"n".repeat(300), &"é".repeat(101)]
         {
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_is_put_once_where_it_belongs_and_nowhere_else() {
+    fn a_payload_is_written_once_and_only_below_local() {
         let (base, dirs, alloc) = world("payload");
         let paths = dirs.build(alloc, "web", None).expect("built");
         let put = |path: &str, bytes: &[u8]| dirs.put_file(alloc, "web", None, path, bytes);

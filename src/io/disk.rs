@@ -1,6 +1,6 @@
 //! A store's file. redb gives up for good on the first error of its storage, so a full disk must never reach it: a reserve
-//! of allocated space lies beside the file, and is given up in the moment in which the disk is full. From then on the
-//! owner is told to write nothing until the reserve is whole again.
+//! of allocated space lies beside the file, and is released as soon as the disk is full. From then on the owner must
+//! write nothing until the reserve is allocated again.
 
 use redb::StorageBackend;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 /// The size of the reserve: more than one turn can write.
 pub const RESERVE_BYTES: u64 = 8 << 20;
 
-/// What has to be free besides a spent reserve before it is made whole. Without it the room that it has just given up would make it
-/// whole again, and whoever had found the disk full would find it full once more.
+/// What has to be free besides a released reserve before it is allocated again. Without this margin it would at once take back the
+/// space that it has just released, and the disk would be full again.
 const REFILL_MARGIN_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -48,9 +48,9 @@ impl PendingCreate {
 pub struct Reserve {
     path: PathBuf,
     kept: bool,
-    /// The reserve was given up, or could never be made: no new writes.
+    /// The reserve was released, or could never be allocated: no new writes.
     spent: AtomicBool,
-    /// A quota has ended: what the file system still has room for says nothing of that.
+    /// A quota is exceeded: the free space of the file system does not show that.
     by_quota: AtomicBool,
     lock: Mutex<()>,
 }
@@ -137,7 +137,7 @@ impl Disk {
     /// Runs `op` again after giving up the reserve, if the disk was full.
     fn with_reserve<T>(&self, op: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match op() {
-            Err(e) if is_full(&e) && self.reserve.give_up_for(&e) => op(),
+            Err(e) if is_full(&e) && self.reserve.release_for(&e) => op(),
             result => result,
         }
     }
@@ -147,7 +147,7 @@ impl Disk {
     fn synced(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         sync().inspect_err(|e| {
             if is_full(e) {
-                self.reserve.give_up_for(e);
+                self.reserve.release_for(e);
             }
         })
     }
@@ -168,7 +168,7 @@ impl Reserve {
         let path = path.with_extension("reserve");
         let (spent, by_quota) = (AtomicBool::new(kept), AtomicBool::new(false));
         let reserve = Reserve { path, kept, spent, by_quota, lock: Mutex::new(()) };
-        reserve.make_whole(0);
+        reserve.reallocate(0);
         Arc::new(reserve)
     }
 
@@ -181,7 +181,7 @@ impl Reserve {
         // trying takes all that is left, for a moment in which others find nothing
         let has_room = |dir| free_bytes(dir).is_ok_and(|free| free >= RESERVE_BYTES + REFILL_MARGIN_BYTES);
         if self.path.parent().is_some_and(has_room) {
-            self.make_whole(REFILL_MARGIN_BYTES);
+            self.reallocate(REFILL_MARGIN_BYTES);
         }
         !self.is_exhausted()
     }
@@ -194,7 +194,7 @@ impl Reserve {
         }
     }
 
-    fn make_whole(&self, margin_bytes: u64) -> bool {
+    fn reallocate(&self, margin_bytes: u64) -> bool {
         let Ok(_guard) = self.lock.lock() else { return false };
         if !self.is_exhausted() {
             return true;
@@ -203,7 +203,7 @@ impl Reserve {
             Ok(()) => self.spent.store(false, Ordering::Release),
             Err(error) => {
                 tracing::debug!(path = %self.path.display(), %error, "no room for the reserve");
-                // half a reserve would only take the room that others need
+                // a partial reserve would only take the space that others need
                 let _ = fs::remove_file(&self.path);
             }
         }
@@ -227,13 +227,13 @@ impl Reserve {
         file.set_len(RESERVE_BYTES)
     }
 
-    fn give_up_for(&self, error: &io::Error) -> bool {
+    fn release_for(&self, error: &io::Error) -> bool {
         self.by_quota.store(error.kind() == io::ErrorKind::QuotaExceeded, Ordering::Release);
-        self.give_up()
+        self.release()
     }
 
     /// True when there was a reserve to give up.
-    pub fn give_up(&self) -> bool {
+    pub fn release(&self) -> bool {
         let Ok(_guard) = self.lock.lock() else { return false };
         if self.is_exhausted() || !self.kept {
             return false;
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_that_has_ended_leaves_no_room() {
+    fn an_exceeded_quota_leaves_no_room() {
         let (_scratch, disk) = opened("full-quota");
         let reserve = disk.reserve();
         assert!(reserve.free_bytes().expect("it is told") > 0);

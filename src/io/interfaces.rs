@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_hold_their_addresses() {
+    fn cidr_ranges_contain_their_addresses() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         for (cidr, inside, outside) in [
             ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),

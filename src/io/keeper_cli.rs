@@ -15,7 +15,7 @@ use wire::record;
 const STOP_TIMEOUT: Span = Span::seconds(5);
 const SIGTERM: i32 = 15;
 /// How long `stop` waits beyond the tasks' own time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STOP_GRACE: Duration = Duration::from_secs(20);
 
 /// Errors are sentences for standard error.
 pub fn status(data_dir: &Path) -> Result<(), String> {
@@ -59,7 +59,7 @@ pub fn stop(data_dir: &Path) -> Result<(), String> {
 fn greet(data_dir: &Path) -> Result<(UnixStream, Event), String> {
     let none = |e| format!("no keeper answers in {}: {e}", data_dir.display());
     let mut stream = keeper::connect(data_dir).map_err(none)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(|e| e.to_string())?;
+    stream.set_read_timeout(Some(STOP_GRACE)).map_err(|e| e.to_string())?;
     send(&mut stream, &KeeperCommand::Hello { protocol: PROTOCOL }).map_err(none)?;
     match receive(&mut stream).map_err(none)? {
         Some(Event::Refused { message, .. }) => Err(message),

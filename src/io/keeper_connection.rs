@@ -1,4 +1,4 @@
-//! The agent's end of the keeper's socket: starts a keeper where none answers, connects, and comes back for ever.
+//! The agent's end of the keeper's socket: starts a keeper where none answers, connects, and reconnects for ever.
 //!
 //! Refuses to know: what runs are for. What was sent shortly before a connection broke may be lost: after each `Up` the
 //! agent compares its runs with the keeper's and asks again. Every command may be repeated.

@@ -1,5 +1,5 @@
 //! The outside world: sockets, processes and cgroups, files, the clock, fingerprints. It turns them into typed inputs
-//! and obeys typed effects.
+//! and carries out typed effects.
 //!
 //! Refuses to know: what any of it is for. Every policy lives in a brain; what is here is mechanism, bounded in time and
 //! space.

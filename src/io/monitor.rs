@@ -1,5 +1,5 @@
 //! The agent's own log for those who follow it over HTTP: each line goes to every reader whose level shows it. A reader
-//! that does not keep up loses lines, and is told how many; the agent never waits for one.
+//! that does not keep up loses lines, and learns how many; the agent never waits for one.
 //!
 //! Refuses to know: how lines are written and what a level means to the log; the subscriber asks which level is wanted.
 

@@ -117,7 +117,7 @@ impl RaftNode {
 
     /// The disks of a majority of the voters say that everything up to `index` is committed: of a change of members there, no
     /// restart makes them forget. Only a leader knows.
-    pub fn is_known_by_majority(&self, index: u64) -> bool {
+    pub fn is_stored_by_majority(&self, index: u64) -> bool {
         let own = self.id();
         let knows = |id: &u64| match self.raw.raft.prs().get(*id) {
             _ if *id == own => self.written.commit >= index,
@@ -134,7 +134,7 @@ impl RaftNode {
         change: MembershipChange,
         context: Vec<u8>,
     ) -> Result<u64, ChangeRefused> {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         if context.len() > MAX_ENTRY_BYTES {
             return Err(ChangeRefused::TooLarge { bytes: context.len() });
         }
@@ -210,7 +210,7 @@ impl RaftNode {
 
     /// Asks `to` to take over. Proposals are refused meanwhile; after an election timeout it is given up.
     pub fn transfer_leader(&mut self, to: u64) -> Result<(), TransferRefused> {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         if !self.is_leader() {
             return Err(TransferRefused::NotLeader);
         }

@@ -65,7 +65,7 @@ pub struct RaftNode {
     /// The index of the last change of members that came into the log.
     last_change: u64,
     recent_ends: RecentEnds,
-    step_is_out: bool,
+    step_is_pending: bool,
 }
 
 /// A step's work, in order: send `early`, write `batch`, then call `persisted`. Nothing else may be asked of the node meanwhile.
@@ -177,7 +177,7 @@ impl RaftNode {
             written,
             last_change,
             recent_ends: RecentEnds::default(),
-            step_is_out: false,
+            step_is_pending: false,
         };
         node.settle();
         node.campaign_alone();
@@ -218,7 +218,7 @@ impl RaftNode {
 
     /// A unit of time has passed.
     pub fn tick(&mut self) {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         self.windows.tick();
         self.note_end();
         self.tick_reads();
@@ -248,7 +248,7 @@ impl RaftNode {
     /// Appends `data`, which is not empty; the index that it has if this replica still leads when it commits.
     pub fn propose(&mut self, data: Vec<u8>) -> Result<u64, ProposalRefused> {
         assert!(!data.is_empty(), "an empty entry is raft's own: nobody proposes one");
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         let raft = &self.raw.raft;
         if raft.state != StateRole::Leader {
             return Err(ProposalRefused::NotLeader);
@@ -266,7 +266,7 @@ impl RaftNode {
 
     /// A leader becomes a follower: whoever is elected next leads, perhaps this replica.
     pub fn step_down(&mut self) {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         if self.is_leader() {
             let term = self.term();
             self.raw.raft.become_follower(term, 0);
@@ -277,7 +277,7 @@ impl RaftNode {
 
     /// The link to a member was lost, and with it what was under way.
     pub fn link_lost(&mut self, member: u64) {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         if self.is_leader() {
             self.windows.forget(member);
             self.raw.report_unreachable(member);
@@ -304,7 +304,7 @@ impl RaftNode {
 
     /// A message that came over the link to `peer`.
     pub fn receive(&mut self, peer: u64, message: &[u8], space: LogSpace) -> Result<(), Refused> {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         let check = Check { raft: &self.raw.raft, members: &self.members, peer };
         let mut message = check.decode(message)?;
         space.limit(&mut message)?;
@@ -322,17 +322,17 @@ impl RaftNode {
 
     pub fn has_work(&self) -> bool {
         let commits_change = self.commits_change(self.raw.store().hard_state().commit);
-        self.raw.has_ready() || commits_change || self.reads.has_answers() || self.may_ask()
+        self.raw.has_ready() || commits_change || self.reads.has_answers() || self.can_request_read_index()
     }
 
     pub fn step(&mut self) -> Option<Step> {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         assert_eq!(
             self.delivered,
             self.snapshot().index,
             "what was released is applied before the next step"
         );
-        self.ask();
+        self.request_read_index();
         if !self.has_work() {
             return None;
         }
@@ -343,7 +343,7 @@ impl RaftNode {
         let outgoing = self.windows.sort(&mut self.raw, leads, messages);
         self.reads.take_states(self.raw.raft.id, ready.take_read_states());
         let batch = self.batch(&ready);
-        self.step_is_out = true;
+        self.step_is_pending = true;
         Some(Step { early: outgoing.early, batch, ready, late: outgoing.late })
     }
 
@@ -384,8 +384,8 @@ impl RaftNode {
 
     /// The batch of `step` is durable.
     pub fn persisted(&mut self, step: Step) -> Released {
-        assert!(self.step_is_out, "the step is this node's");
-        self.step_is_out = false;
+        assert!(self.step_is_pending, "the step is this node's");
+        self.step_is_pending = false;
         let Step { mut ready, late, batch, .. } = step;
         let mut committed = ready.take_committed_entries();
         let hard_state = ready.hs().cloned();
@@ -431,7 +431,7 @@ impl RaftNode {
 
     /// All released entries are applied.
     pub fn applied(&mut self) {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         self.raw.advance_apply_to(self.delivered);
         self.raw.mut_store().set_applied(self.delivered, &self.members);
         self.campaign_alone();
@@ -473,8 +473,8 @@ impl RaftNode {
         }
     }
 
-    fn assert_no_step_is_out(&self) {
-        assert!(!self.step_is_out, "a step is persisted before anything else is asked of the node");
+    fn assert_no_pending_step(&self) {
+        assert!(!self.step_is_pending, "a step is persisted before anything else is asked of the node");
     }
 }
 

@@ -16,7 +16,7 @@ pub const MAX_INFLIGHT_BYTES: usize = 4 << 20;
 /// Bytes of entries in one message, but for one entry that is larger.
 pub const MAX_BYTES_PER_MESSAGE: u64 = 256 << 10;
 /// The slowest link that a member may hang on carries so much of entries in a tick of 100 ms, half of its 8,000 bytes a second.
-const LEAST_BYTES_PER_TICK: u64 = 400;
+const MIN_BYTES_PER_TICK: u64 = 400;
 /// What comes from storage, and what is proposed in one turn on top of it.
 pub const MAX_ENTRIES_PER_MESSAGE: usize = 2 * MAX_ENTRIES_PER_READ;
 
@@ -46,21 +46,21 @@ pub struct Windows {
 
 #[derive(Default)]
 struct Window {
-    /// Where the engine stood when this was sent: replicating, or probing from there. What it sends next from elsewhere is news.
+    /// The engine's state when this was sent: replicating, or probing from an index. A message from another state is no duplicate.
     place: Option<(u64, u64)>,
     /// Bytes by the last index of the message.
-    under_way: BTreeMap<u64, usize>,
-    /// Until then it may take to arrive, and what would only tell it again is not sent.
+    in_flight: BTreeMap<u64, usize>,
+    /// The tick by which the bytes in flight have arrived at the latest; until then duplicates are not sent.
     arrives_by: u64,
 }
 
 /// What becomes of an append.
-enum Verdict {
-    Goes,
-    /// What it says is under way.
-    Repeats,
-    /// Too much is under way.
-    Waits,
+enum AppendAction {
+    Send,
+    /// The same is in flight already: it is dropped.
+    Duplicate,
+    /// Too many bytes are in flight: the engine sends it again later.
+    Wait,
 }
 
 impl Windows {
@@ -77,12 +77,12 @@ impl Windows {
             }
             let is_append = message.msg_type == MessageType::MsgAppend;
             if is_append {
-                let verdict =
-                    if held.contains_key(&message.to) { Verdict::Waits } else { self.judge(raw, &message) };
-                match verdict {
-                    Verdict::Goes => {}
-                    Verdict::Repeats => continue,
-                    Verdict::Waits => {
+                let is_held = held.contains_key(&message.to);
+                let action = if is_held { AppendAction::Wait } else { self.classify(raw, &message) };
+                match action {
+                    AppendAction::Send => {}
+                    AppendAction::Duplicate => continue,
+                    AppendAction::Wait => {
                         held.entry(message.to).or_insert(message.index + 1);
                         continue;
                     }
@@ -99,8 +99,8 @@ impl Windows {
         outgoing
     }
 
-    fn judge(&mut self, raw: &RawNode<Log>, message: &Message) -> Verdict {
-        let Some(progress) = raw.raft.prs().get(message.to) else { return Verdict::Goes };
+    fn classify(&mut self, raw: &RawNode<Log>, message: &Message) -> AppendAction {
+        let Some(progress) = raw.raft.prs().get(message.to) else { return AppendAction::Send };
         let window = self.members.entry(message.to).or_default();
         let replicates = progress.state == ProgressState::Replicate;
         let place = (!replicates).then_some((progress.matched, progress.next_idx));
@@ -108,24 +108,24 @@ impl Windows {
             *window = Window { place, ..Window::default() };
         }
         if replicates {
-            window.under_way.retain(|index, _| *index > progress.matched);
+            window.in_flight.retain(|index, _| *index > progress.matched);
         }
-        if window.under_way.is_empty() {
+        if window.in_flight.is_empty() {
             window.arrives_by = 0;
         }
         let tells_again = message.entries.is_empty() || !replicates;
         if tells_again && self.ticks < window.arrives_by {
-            return Verdict::Repeats;
+            return AppendAction::Duplicate;
         }
-        let Some(last) = message.entries.last() else { return Verdict::Goes };
-        let under_way: usize = window.under_way.values().sum();
+        let Some(last) = message.entries.last() else { return AppendAction::Send };
+        let in_flight: usize = window.in_flight.values().sum();
         let bytes: usize = message.entries.iter().map(|e| e.data.len()).sum();
-        if replicates && under_way > 0 && under_way + bytes > MAX_INFLIGHT_BYTES {
-            return Verdict::Waits;
+        if replicates && in_flight > 0 && in_flight + bytes > MAX_INFLIGHT_BYTES {
+            return AppendAction::Wait;
         }
-        window.under_way.insert(last.index, bytes);
-        window.arrives_by = window.arrives_by.max(self.ticks) + bytes as u64 / LEAST_BYTES_PER_TICK;
-        Verdict::Goes
+        window.in_flight.insert(last.index, bytes);
+        window.arrives_by = window.arrives_by.max(self.ticks) + bytes as u64 / MIN_BYTES_PER_TICK;
+        AppendAction::Send
     }
 
     /// Whatever is under way to the member is lost.

@@ -1,7 +1,7 @@
 //! Reads that see all that was committed before them: the index that the state must have reached. Those that come within one
-//! turn are one question, which a leader puts to a majority with its heartbeats and a follower to its leader.
+//! turn are one request, which a leader puts to a majority with its heartbeats and a follower to its leader.
 //!
-//! Refuses to know what is read. Invariant: an answer belongs to a question of this run of this replica. Whatever was asked
+//! Refuses to know what is read. Invariant: an answer belongs to a request of this run of this replica. Whatever was asked
 //! under one leader is lost with it.
 
 use super::RaftNode;
@@ -12,8 +12,8 @@ use std::fmt;
 
 /// Reads of this replica that are not answered.
 pub const MAX_READS: usize = 4096;
-/// Questions of this replica that are not answered.
-const MAX_QUESTIONS: usize = 8;
+/// Read index requests of this replica that are not answered.
+const MAX_REQUESTS: usize = 8;
 /// Read requests of all members that a leader holds at a time.
 pub const MAX_READS_AT_LEADER: usize = 128;
 /// A read request without an answer for so long is lost.
@@ -38,23 +38,23 @@ pub enum ReadRefused {
 }
 
 pub struct ReadIndexes {
-    /// Tells this run's questions from those of earlier ones, whose answers may still be under way.
+    /// Tells this run's requests from those of earlier ones, whose answers may still be under way.
     run: u64,
     asked: u64,
     waiting: Vec<u64>,
     waiting_ticks: usize,
-    questions: BTreeMap<u64, Question>,
+    requests: BTreeMap<u64, ReadIndexRequest>,
     answers: Vec<ReadAnswer>,
     /// Term and leader that everything here was asked under.
     leadership: (u64, u64),
 }
 
-struct Question {
+struct ReadIndexRequest {
     reads: Vec<u64>,
     ticks: usize,
 }
 
-/// Is this the context of a question of that member?
+/// Is this the context of a request of that member?
 pub fn is_of(member: u64, context: &[u8]) -> bool {
     context.len() == CONTEXT_BYTES && context[..8] == member.to_be_bytes()
 }
@@ -66,7 +66,7 @@ impl ReadIndexes {
             asked: 0,
             waiting: vec![],
             waiting_ticks: 0,
-            questions: BTreeMap::new(),
+            requests: BTreeMap::new(),
             answers: vec![],
             leadership: (0, 0),
         }
@@ -81,12 +81,12 @@ impl ReadIndexes {
 
     fn lose_all(&mut self) {
         self.lose_waiting();
-        for (_, question) in std::mem::take(&mut self.questions) {
-            self.answer_all(question.reads, Err(ReadLost));
+        for (_, request) in std::mem::take(&mut self.requests) {
+            self.answer_all(request.reads, Err(ReadLost));
         }
     }
 
-    /// The questions to be repeated.
+    /// The requests to be repeated.
     fn tick(&mut self) -> Vec<u64> {
         self.waiting_ticks += 1;
         if self.waiting_ticks >= READ_TICKS {
@@ -94,11 +94,11 @@ impl ReadIndexes {
         }
         let mut again = vec![];
         let mut lost = vec![];
-        for (number, question) in &mut self.questions {
-            question.ticks += 1;
-            if question.ticks >= READ_TICKS {
+        for (number, request) in &mut self.requests {
+            request.ticks += 1;
+            if request.ticks >= READ_TICKS {
                 lost.push(*number);
-            } else if question.ticks.is_multiple_of(HEARTBEAT_TICKS) {
+            } else if request.ticks.is_multiple_of(HEARTBEAT_TICKS) {
                 again.push(*number);
             }
         }
@@ -115,8 +115,8 @@ impl ReadIndexes {
     }
 
     fn answer(&mut self, number: u64, index: Result<u64, ReadLost>) {
-        if let Some(question) = self.questions.remove(&number) {
-            self.answer_all(question.reads, index);
+        if let Some(request) = self.requests.remove(&number) {
+            self.answer_all(request.reads, index);
         }
     }
 
@@ -142,9 +142,9 @@ impl ReadIndexes {
         !self.answers.is_empty()
     }
 
-    /// These reads wait for the answer to this question.
+    /// These reads wait for the answer to this request.
     pub fn expect(&mut self, number: u64, reads: Vec<u64>) {
-        self.questions.insert(number, Question { reads, ticks: 0 });
+        self.requests.insert(number, ReadIndexRequest { reads, ticks: 0 });
     }
 
     pub fn context(&self, own: u64, number: u64) -> Vec<u8> {
@@ -152,16 +152,14 @@ impl ReadIndexes {
     }
 
     fn unanswered(&self) -> usize {
-        self.waiting.len()
-            + self.answers.len()
-            + self.questions.values().map(|q| q.reads.len()).sum::<usize>()
+        self.waiting.len() + self.answers.len() + self.requests.values().map(|q| q.reads.len()).sum::<usize>()
     }
 }
 
 impl RaftNode {
     /// Asks which index a read has to wait for. The answer is among a later step's, under the caller's `context`.
     pub fn read_index(&mut self, context: u64) -> Result<(), ReadRefused> {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         if self.leader().is_none() {
             return Err(ReadRefused::NoLeader);
         }
@@ -180,32 +178,32 @@ impl RaftNode {
         self.reads.lose_all();
     }
 
-    /// A leader that has not committed in its own term does not know yet what is committed; the engine would drop the question.
-    pub(super) fn may_ask(&self) -> bool {
+    /// A leader that has not committed in its own term does not know yet what is committed; the engine would drop the request.
+    pub(super) fn can_request_read_index(&self) -> bool {
         let ready = !self.is_leader() || self.raw.raft.commit_to_current_term();
-        !self.reads.waiting.is_empty() && self.reads.questions.len() < MAX_QUESTIONS && ready
+        !self.reads.waiting.is_empty() && self.reads.requests.len() < MAX_REQUESTS && ready
     }
 
-    pub(super) fn ask(&mut self) {
-        if !self.may_ask() {
+    pub(super) fn request_read_index(&mut self) {
+        if !self.can_request_read_index() {
             return;
         }
         self.reads.asked += 1;
         let number = self.reads.asked;
         let reads = std::mem::take(&mut self.reads.waiting);
         self.reads.expect(number, reads);
-        self.put_question(number);
+        self.send_read_index(number);
     }
 
     pub(super) fn tick_reads(&mut self) {
         let again = self.reads.tick();
-        // a leader's heartbeats repeat its questions by themselves
+        // a leader's heartbeats repeat its requests by themselves
         if self.raw.raft.state == StateRole::Follower {
-            again.into_iter().for_each(|number| self.put_question(number));
+            again.into_iter().for_each(|number| self.send_read_index(number));
         }
     }
 
-    fn put_question(&mut self, number: u64) {
+    fn send_read_index(&mut self, number: u64) {
         let context = self.reads.context(self.id(), number);
         self.raw.read_index(context);
     }

@@ -93,7 +93,7 @@ impl RaftNode {
 
     /// The rows for `member` arrived, or did not: it is served from the log again, or asked for another snapshot.
     pub fn report_snapshot(&mut self, member: u64, arrived: bool) {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         let status = if arrived { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
         self.raw.report_snapshot(member, status);
         self.settle();
@@ -101,7 +101,7 @@ impl RaftNode {
 
     /// Rows of `snapshot` are here, complete. What it answers is acknowledged only after the next step's batch.
     pub fn install(&mut self, snapshot: &Snapshot) -> Result<Installed, InstallRefused> {
-        self.assert_no_step_is_out();
+        self.assert_no_pending_step();
         let raft = &mut self.raw.raft;
         let most = raft.term.saturating_add(MAX_TERMS_AHEAD);
         let terms = FOUNDING_TERM..=most;

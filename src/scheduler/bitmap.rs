@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_gives_back_what_was_put_in() {
+    fn iter_returns_the_inserted_slots() {
         let bits = of(&[0, 63, 64, 199]);
         assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 63, 64, 199]);
         assert_eq!(bits.len(), 4);

@@ -1,5 +1,5 @@
-//! What a group asks of its node beyond amounts: ports, devices and whole cores (scheduler.md 17). Assigned on a node,
-//! each is a number or an id that nobody else holds there.
+//! What a group asks of its node beyond amounts: ports, devices and whole cores (scheduler.md 17). Each is assigned on one
+//! node, as a number or an id that no other allocation holds there.
 //!
 //! Refuses to know: which nodes there are, how they are scored, and what cannot be decided on one node.
 
@@ -26,10 +26,10 @@ pub struct Demand<'a> {
 /// Why a node has no room, by the place in the demand's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
-    /// The number is held by somebody else, or kept back.
+    /// Another allocation holds the number, or the node reserves it.
     PortTaken(u16),
     NoAddress(u16),
-    /// Every number that a port may get is held or kept back.
+    /// Every number that a port may get is held or reserved.
     NoPortLeft,
     Devices,
     Cores,
@@ -89,7 +89,7 @@ impl<'a> Demand<'a> {
         any.then(|| Demand { group, ports, devices, cores, operands: ConstraintChecker::default() })
     }
 
-    /// The amounts that the group takes there: whole cores are worth what the node's cores are.
+    /// The amounts that the group takes there. A whole core counts as the MHz of one of the node's cores.
     pub fn amount(&self, own: &UniqueProperties) -> Amount {
         let mut resources = self.group.resources();
         if self.cores {

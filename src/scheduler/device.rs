@@ -1,5 +1,5 @@
 //! Devices as they are asked for: by vendor, type and name, by constraints on their attributes, and by affinity
-//! (scheduler.md 14.8, scheduler.md 16.2). Numbers with units compare by what they amount to.
+//! (scheduler.md 14.8, scheduler.md 16.2). Numbers with units are compared in the base of their unit.
 //!
 //! Refuses to know: which device is whose, and what nodes there are.
 
@@ -45,7 +45,7 @@ impl<'a> DeviceRequest<'a> {
     }
 
     /// Whether one of the groups has enough.
-    pub fn found(&self, groups: &[DeviceGroup], operands: &mut ConstraintChecker) -> bool {
+    pub fn has_enough(&self, groups: &[DeviceGroup], operands: &mut ConstraintChecker) -> bool {
         groups.iter().any(|g| self.matches(g, operands) && self.instances(g, operands).len() >= self.count())
     }
 
@@ -73,13 +73,13 @@ fn side<'s>(text: &'s str, id: &'s str) -> &'s str {
 }
 
 fn holds(c: &Constraint, group: &DeviceGroup, operands: &mut ConstraintChecker) -> bool {
-    let (left, right) = (Known::of(&c.left, group), Known::of(&c.right, group));
+    let (left, right) = (ConditionSide::of(&c.left, group), ConditionSide::of(&c.right, group));
     if let (Some(l), Some(r)) = (&left, &right)
         && let Some(wanted) = ordering(&c.operand)
     {
         return l.compare(r).is_some_and(wanted);
     }
-    let text = |side: Option<Known>| side.map(|k| k.text);
+    let text = |side: Option<ConditionSide>| side.map(|k| k.text);
     operands.holds(&c.operand, text(left).as_deref(), text(right).as_deref())
 }
 
@@ -95,40 +95,40 @@ fn ordering(operand: &str) -> Option<fn(Ordering) -> bool> {
     })
 }
 
-/// One side of a condition: its text, and the number that it amounts to in the base of its unit.
-struct Known {
+/// One side of a condition: its text, and its number in the base of its unit.
+struct ConditionSide {
     text: String,
     amount: Option<(f64, &'static str)>,
 }
 
-impl Known {
+impl ConditionSide {
     /// None: the group has nothing of the name.
-    fn of(text: &str, group: &DeviceGroup) -> Option<Known> {
+    fn of(text: &str, group: &DeviceGroup) -> Option<ConditionSide> {
         let Some(inner) = text.strip_prefix("${").and_then(|t| t.strip_suffix('}')) else {
-            return Some(Known { text: text.to_string(), amount: amount(text) });
+            return Some(ConditionSide { text: text.to_string(), amount: amount(text) });
         };
-        let plain = |text: &str| Some(Known { text: text.to_string(), amount: None });
+        let plain = |text: &str| Some(ConditionSide { text: text.to_string(), amount: None });
         match inner {
             "device.vendor" => plain(&group.vendor),
             "device.type" => plain(&group.kind),
             "device.model" => plain(&group.name),
-            _ => group.attributes.get(inner.strip_prefix("device.attr.")?).map(Known::attribute),
+            _ => group.attributes.get(inner.strip_prefix("device.attr.")?).map(ConditionSide::attribute),
         }
     }
 
-    fn attribute(a: &DeviceAttribute) -> Known {
+    fn attribute(a: &DeviceAttribute) -> ConditionSide {
         let text = match &a.value {
             DeviceValue::Int(i) => i.to_string(),
             DeviceValue::Float(f) => f.to_string(),
             DeviceValue::Bool(b) => b.to_string(),
-            DeviceValue::Text(t) => return Known { text: t.clone(), amount: None },
+            DeviceValue::Text(t) => return ConditionSide { text: t.clone(), amount: None },
         };
         let text = format!("{text} {}", a.unit).trim_end().to_string();
-        Known { amount: amount(&text), text }
+        ConditionSide { amount: amount(&text), text }
     }
 
-    /// None: they do not compare, one being of memory and the other of time.
-    fn compare(&self, other: &Known) -> Option<Ordering> {
+    /// None: their units do not compare, such as memory and time.
+    fn compare(&self, other: &ConditionSide) -> Option<Ordering> {
         match (self.amount, other.amount) {
             (Some((l, a)), Some((r, b))) => (a == b).then(|| l.total_cmp(&r)),
             _ => Some(self.text.cmp(&other.text)),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_as_much_as_it_says() {
+    fn a_device_name_matches_by_the_parts_that_it_gives() {
         for (name, matches) in [
             ("gpu", true),
             ("nvidia/gpu", true),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_liked_by_the_weights_that_it_meets() {
+    fn preference_sums_the_weights_of_met_affinities() {
         let affinity =
             |right: &str, weight| Affinity { condition: constraint("${device.model}", "=", right), weight };
         let mut ask = ask("gpu", &[]);

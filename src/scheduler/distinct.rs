@@ -76,7 +76,7 @@ impl<'a> Distinct<'a> {
             || (self.group_hosts && there().any(|(group, _)| group == self.group))
     }
 
-    /// Whether one more may go to one node: for a single look; a search keeps its own counts.
+    /// Whether one node may get one more. For single checks: a search keeps its own counts.
     pub fn allows(&self, fleet: &FleetSnapshot, proposal: &ProposedAllocs, slot: u32) -> bool {
         let free = |p: &Property| {
             p.value(fleet, slot)

@@ -1,5 +1,5 @@
 //! Which nodes a group may run on, before anything is counted or scored: datacenters, pool, constraints, drivers. Each
-//! condition is one set of nodes, made once per evaluation, from one look at each distinct profile rather than at each node.
+//! condition is one set of nodes, made once per evaluation by checking each distinct profile rather than each node.
 //!
 //! Refuses to know: resources, scores, allocations.
 
@@ -54,7 +54,7 @@ impl Check<'_> {
     }
 }
 
-/// Nodes that were counted out, by why and by node class.
+/// Nodes that were filtered out, by reason and by node class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterCounts {
     pub nodes: u64,
@@ -143,13 +143,13 @@ impl<'a> Feasibility<'a> {
         let mut filtered = FilterCounts::default();
         for check in self.job_checks().chain(group_checks(group)) {
             let out = left.split_off_all_but(&self.set(check.clone()));
-            self.count_out(&out, &check.text(), &mut filtered);
+            self.count_filtered(&out, &check.text(), &mut filtered);
         }
         (left, filtered)
     }
 
-    /// The nodes of the whole fleet that each condition excludes, whatever the others do; and whether it is about what nodes have
-    /// to offer at all. Another datacenter or pool, and ineligible nodes, come first.
+    /// The nodes of the whole fleet that each condition excludes by itself; and whether the condition concerns what nodes have to
+    /// offer at all. Another datacenter or pool, and ineligible nodes, come first.
     pub fn excluded(&mut self, group: &'a TaskGroup) -> Vec<(String, bool, Bitmap)> {
         let fleet = self.fleet;
         let mut all = Bitmap::none(fleet.slots());
@@ -166,7 +166,7 @@ impl<'a> Feasibility<'a> {
         out
     }
 
-    fn count_out(&self, out: &Bitmap, reason: &str, filtered: &mut FilterCounts) {
+    fn count_filtered(&self, out: &Bitmap, reason: &str, filtered: &mut FilterCounts) {
         let mut by_profile = vec![0; self.fleet.profiles().count()];
         out.iter().for_each(|slot| by_profile[self.fleet.profile_index_at(slot) as usize] += 1);
         for (profile, nodes) in self.fleet.profiles().zip(by_profile).filter(|(_, nodes)| *nodes > 0) {
@@ -289,7 +289,9 @@ impl<'a> Feasibility<'a> {
         let tasks = self.job.group(group).map(|g| g.tasks.as_slice()).unwrap_or_default();
         let asked: Vec<DeviceRequest> =
             tasks.iter().flat_map(|t| &t.resources.devices).map(DeviceRequest::new).collect();
-        self.own_set(&mut |_, own, operands| asked.iter().all(|a| a.found(&own.offered.devices, operands)))
+        self.own_set(&mut |_, own, operands| {
+            asked.iter().all(|a| a.has_enough(&own.offered.devices, operands))
+        })
     }
 
     /// Which classes of ready nodes could ever run one of the `searched` groups. A class that only lacks a driver is left

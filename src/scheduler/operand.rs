@@ -186,7 +186,7 @@ fn contained<'a>(left: &'a str, right: &'a str) -> impl Iterator<Item = bool> + 
     items(right).map(move |r| items(left).any(|l| l == r))
 }
 
-/// Few items have blanks around them, and few characters are looked at to see that.
+/// Trims blanks only where the first or last byte of an item may be one: few are.
 fn items(list: &str) -> impl Iterator<Item = &str> {
     let visible = |b: Option<&u8>| b.is_none_or(u8::is_ascii_graphic);
     list.split(',').map(move |item| {

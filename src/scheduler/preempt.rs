@@ -41,7 +41,7 @@ pub struct Candidate {
 struct GroupLimit {
     /// `migrate.max_parallel`: how many to preempt at a time where there is a choice; 0: any number.
     max_parallel: i64,
-    /// How many of the group the plan so far makes leave.
+    /// How many of the group the plan preempts so far.
     leaving: i64,
 }
 
@@ -125,7 +125,7 @@ impl<'a> PreemptionCandidates<'a> {
         if self.all_read {
             return;
         }
-        if let Some(few) = self.fleet.slots_of_few(MAX_SINGLE_READS) {
+        if let Some(few) = self.fleet.slots_if_at_most(MAX_SINGLE_READS) {
             few.into_iter().for_each(|slot| self.read_one(slot));
         } else {
             self.allocs.clear();

@@ -197,7 +197,7 @@ fn decide(
     Decision { plan, eval, created, desired }
 }
 
-/// The evaluation that waits for what `parent` could not do. `parent` says at which index it looked.
+/// The blocked evaluation for what `parent` could not place. `parent` holds the index of the state that it saw.
 pub fn blocked_eval(
     id: EvalId,
     parent: &Evaluation,

@@ -74,7 +74,7 @@ pub struct ProposedAllocs<'a> {
     nodes: Vec<ProposedNode<'a>>,
     plans: Vec<NodePlan>,
     /// Places in `plans` of nodes that the fleet does not know.
-    gone: BTreeMap<NodeId, usize>,
+    unknown_nodes: BTreeMap<NodeId, usize>,
     touched: Vec<TouchedNode<'a>>,
 }
 
@@ -86,7 +86,7 @@ impl<'a> ProposedAllocs<'a> {
             at: vec![NO_NODE; fleet.slots()],
             nodes: Vec::new(),
             plans: Vec::new(),
-            gone: BTreeMap::new(),
+            unknown_nodes: BTreeMap::new(),
             touched: Vec::new(),
         };
         for alloc in allocs {
@@ -139,7 +139,7 @@ impl<'a> ProposedAllocs<'a> {
         let stops = &mut self.plan_of(slot, alloc.node_id).stops;
         debug_assert!(stops.iter().all(|known| known.id != stop.id), "an allocation is stopped once");
         stops.push(stop);
-        self.record_move(slot, &alloc.group, (&held(alloc), -1), counts_freed(alloc));
+        self.record_change(slot, &alloc.group, (&holding_of(alloc), -1), counts_freed(alloc));
     }
 
     /// Takes back a `stop`.
@@ -151,13 +151,13 @@ impl<'a> ProposedAllocs<'a> {
         assert_eq!(stops.len() + 1, before, "a stop that is taken back is in the plan");
         let AllocCounts { holding, wanted } = counts_freed(alloc);
         let back = AllocCounts { holding: -holding, wanted: -wanted };
-        self.record_move(slot, &alloc.group, (&held(alloc), 1), back);
+        self.record_change(slot, &alloc.group, (&holding_of(alloc), 1), back);
     }
 
     /// `slot`: of the allocation's node.
     pub fn place(&mut self, slot: u32, group: &'a str, alloc: Allocation) {
         let here = AllocCounts { holding: 1, wanted: 1 };
-        self.record_move(Some(slot), group, (&alloc.resources.holding(), 1), here);
+        self.record_change(Some(slot), group, (&alloc.resources.holding(), 1), here);
         assert!(
             self.fleet.available_at(slot).lacks(self.used(slot)).is_none(),
             "a plan never puts more on a node than it has: {} on {}",
@@ -174,7 +174,7 @@ impl<'a> ProposedAllocs<'a> {
 
     /// Accounts what preemption frees on the node for one of the group, or takes that `back`.
     pub fn free_for_preemption(&mut self, slot: u32, group: &'a str, freed: &Holding, back: bool) {
-        self.record_move(Some(slot), group, (freed, if back { 1 } else { -1 }), AllocCounts::default());
+        self.record_change(Some(slot), group, (freed, if back { 1 } else { -1 }), AllocCounts::default());
     }
 
     /// Whether the node has room for this in addition.
@@ -198,8 +198,8 @@ impl<'a> ProposedAllocs<'a> {
     /// `new` is `old` under a newer spec, on the same node.
     pub fn update(&mut self, old: &'a Allocation, new: Allocation) {
         let slot = self.fleet.slot(new.node_id);
-        self.record_move(slot, &old.group, (&held(old), -1), AllocCounts::default());
-        self.record_move(slot, &old.group, (&new.resources.holding(), 1), AllocCounts::default());
+        self.record_change(slot, &old.group, (&holding_of(old), -1), AllocCounts::default());
+        self.record_change(slot, &old.group, (&new.resources.holding(), 1), AllocCounts::default());
         self.plan_of(slot, new.node_id).places.push(new);
     }
 
@@ -226,7 +226,7 @@ impl<'a> ProposedAllocs<'a> {
         let next = self.plans.len();
         let at = match slot {
             Some(slot) => *self.node_mut(slot).plan.get_or_insert(next),
-            None => *self.gone.entry(node_id).or_insert(next),
+            None => *self.unknown_nodes.entry(node_id).or_insert(next),
         };
         if at == next {
             self.plans.push(NodePlan { node_id, stops: Vec::new(), places: Vec::new() });
@@ -237,7 +237,13 @@ impl<'a> ProposedAllocs<'a> {
     }
 
     /// `more`: what is held, and how often more than before.
-    fn record_move(&mut self, slot: Option<u32>, group: &'a str, more: (&Holding, i64), moved: AllocCounts) {
+    fn record_change(
+        &mut self,
+        slot: Option<u32>,
+        group: &'a str,
+        more: (&Holding, i64),
+        moved: AllocCounts,
+    ) {
         let Some(slot) = slot else { return };
         let (holding, times) = more;
         self.node_mut(slot).add(group, holding, times, moved);
@@ -282,7 +288,7 @@ impl<'a> ProposedNode<'a> {
 }
 
 /// What the allocation holds on its node now.
-fn held(alloc: &Allocation) -> Holding {
+fn holding_of(alloc: &Allocation) -> Holding {
     if alloc.client_terminal() { Holding::default() } else { alloc.resources.holding() }
 }
 

@@ -5,7 +5,7 @@ use model::alloc::Scores;
 use model::resources::Amount;
 use model::scheduling::Algorithm;
 
-/// What a fit is divided by: the most it can be.
+/// The highest fit: scores are divided by it.
 const MAX_FIT: f64 = 18.0;
 
 /// How well the node is used afterwards, whatever the algorithm shown as `binpack`: how full it is (0 empty, 1 full), or, to

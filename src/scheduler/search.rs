@@ -46,7 +46,7 @@ const DISTINCT_HOSTS: &str = "distinct_hosts";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeState {
     /// Filtered, whatever the plan does.
-    Outside,
+    Filtered,
     HostTaken,
     /// The node's pool has no room for one more.
     PoolClosed,
@@ -119,7 +119,7 @@ impl<'a> Search<'a> {
         let of_group = proposal.all_groups().filter(|(_, g, _)| *g == group.name);
         let present: Vec<(u32, i64)> = of_group.map(|(slot, _, p)| (slot, p.wanted)).collect();
         let order = (0..fleet.slots() as u32).map(|slot| place_in_order(seed, fleet.id_at(slot))).collect();
-        let mut node_states = vec![NodeState::Outside; fleet.slots()];
+        let mut node_states = vec![NodeState::Filtered; fleet.slots()];
         let lacking = |slot: &u32| missing.binary_search_by_key(slot, |(s, _)| *s).is_ok();
         let open: Vec<u32> = candidates.iter().filter(|slot| !lacking(slot)).collect();
         open.iter().for_each(|slot| node_states[*slot as usize] = NodeState::Fits);
@@ -232,7 +232,7 @@ impl<'a> Search<'a> {
                 self.update_pool(proposal, pool);
             }
             self.preemption_scores.remove(slot);
-            if self.node_states[*slot as usize] != NodeState::Outside {
+            if self.node_states[*slot as usize] != NodeState::Filtered {
                 self.evaluate(proposal, *slot);
             }
         }
@@ -329,20 +329,20 @@ impl<'a> Search<'a> {
             NodeState::HostTaken => self.filtered.add(DISTINCT_HOSTS, class()),
             NodeState::PoolClosed => self.closed.add(self.pools.closed(slot).unwrap_or_default(), class()),
             NodeState::Exhausted(short) => self.exhausted.add(&self.text(short), class()),
-            NodeState::Outside | NodeState::Fits => {}
+            NodeState::Filtered | NodeState::Fits => {}
         }
     }
 
     /// Takes back what `count_state` counted. The node fits, as far as the counts go, until it is evaluated again.
     fn uncount(&mut self, slot: u32) {
         let node_state = std::mem::replace(&mut self.node_states[slot as usize], NodeState::Fits);
-        assert_ne!(node_state, NodeState::Outside, "only candidates are evaluated");
+        assert_ne!(node_state, NodeState::Filtered, "only candidates are evaluated");
         let class = || self.class(slot);
         match node_state {
             NodeState::HostTaken => self.filtered.remove(DISTINCT_HOSTS, class()),
             NodeState::PoolClosed => self.closed.remove(self.pools.closed(slot).unwrap_or_default(), class()),
             NodeState::Exhausted(short) => self.exhausted.remove(&self.text(short), class()),
-            NodeState::Outside | NodeState::Fits => {}
+            NodeState::Filtered | NodeState::Fits => {}
         }
     }
 

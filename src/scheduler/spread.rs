@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Stands for all values that no target names.
 const OTHERS: &str = "*";
-/// What a node is worth that has no such value, or a value that no target wants.
+/// The score of a node without such a value, or with a value that no target wants.
 const WORST: f64 = -1.0;
 
 /// The least and the most that any value in use has. Values without allocations do not count.

@@ -9,9 +9,9 @@ use model::time::{Mono, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long it is remembered that a class had room.
-const REMEMBER_UNBLOCKS: Span = Span::minutes(15);
+const UNBLOCK_RETENTION: Span = Span::minutes(15);
 /// How often evaluations that lost too many plan conflicts are tried again.
-const RETRY_CONFLICTS: Span = Span::minutes(1);
+const CONFLICT_RETRY_INTERVAL: Span = Span::minutes(1);
 /// The most evaluations released by one call; the rest follow in the next turns.
 const RELEASE_LIMIT: usize = 256;
 
@@ -32,17 +32,17 @@ pub struct Blocked {
 pub enum BlockOutcome {
     Waits,
     /// Room appeared since its snapshot: to be scheduled again now.
-    Missed(Box<Evaluation>),
+    MissedUnblock(Box<Evaluation>),
 }
 
 impl Blocked {
     pub fn block(&mut self, eval: Evaluation, now: Mono) -> BlockOutcome {
         let Some(eval) = self.resolve_duplicate(eval) else { return BlockOutcome::Waits };
         if self.missed_an_unblock(&eval) {
-            return BlockOutcome::Missed(Box::new(eval));
+            return BlockOutcome::MissedUnblock(Box::new(eval));
         }
         if eval.trigger == Trigger::MaxPlanAttempts {
-            self.conflicts_due.get_or_insert(now.after(RETRY_CONFLICTS));
+            self.conflicts_due.get_or_insert(now.after(CONFLICT_RETRY_INTERVAL));
         }
         let before = self.jobs.insert(eval.job.clone(), eval.id);
         assert!(before.is_none_or(|id| id == eval.id), "a job has one blocked evaluation");
@@ -101,7 +101,7 @@ impl Blocked {
             let conflicts = self.evals.values().filter(|e| e.trigger == Trigger::MaxPlanAttempts);
             self.released.extend(conflicts.map(|e| e.id));
         }
-        self.unblocks.retain(|_, (_, at)| now.since(*at) <= REMEMBER_UNBLOCKS);
+        self.unblocks.retain(|_, (_, at)| now.since(*at) <= UNBLOCK_RETENTION);
         debug_assert!(
             self.released.iter().all(|id| self.evals.contains_key(id)),
             "only what is blocked is released"
@@ -142,7 +142,7 @@ impl Blocked {
 
     /// Whether the evaluation still waits: nothing that happened since its snapshot has released it.
     #[cfg(any(test, feature = "testing"))]
-    pub fn waits(&self, id: EvalId) -> bool {
+    pub fn is_waiting(&self, id: EvalId) -> bool {
         self.evals.contains_key(&id) && !self.released.contains(&id)
     }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_one_blocked_evaluation_and_the_older_goes() {
+    fn the_newer_of_two_blocked_evals_of_a_job_stays() {
         let mut b = Blocked::default();
         let (old, new, older) = (eval(1, "a", 10, &[]), eval(2, "a", 12, &[]), eval(3, "a", 5, &[]));
         b.block(old.clone(), T0);
@@ -242,7 +242,7 @@ mod tests {
         e.trigger = Trigger::MaxPlanAttempts;
         b.block(e.clone(), T0);
         let due = b.next_deadline().unwrap();
-        assert_eq!(due, T0.after(RETRY_CONFLICTS));
+        assert_eq!(due, T0.after(CONFLICT_RETRY_INTERVAL));
         assert!(b.take_released(Mono(due.0 - 1)).is_empty());
         assert_eq!(b.take_released(due).len(), 1);
     }

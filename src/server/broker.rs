@@ -25,7 +25,7 @@ const FIRST_NACK_DELAY: Span = Span::seconds(1);
 const FURTHER_NACK_DELAY: Span = Span::seconds(20);
 
 pub struct Broker {
-    /// Every evaluation inside, with how often it was delivered.
+    /// Every evaluation that the broker has, with how often it was delivered.
     deliveries: BTreeMap<EvalId, u32>,
     /// The evaluation of each job that is ready, delivered or waiting to be delivered again.
     slots: BTreeMap<JobKey, EvalId>,
@@ -63,7 +63,7 @@ struct DelayedEval {
     has_slot: bool,
 }
 
-/// The token is not that of the delivery that is under way.
+/// The token is not that of the current delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaleToken;
 
@@ -84,24 +84,24 @@ impl Broker {
         }
     }
 
-    /// Takes an evaluation in. One that is inside already is not taken twice.
+    /// Enqueues an evaluation. One that the broker has already is not enqueued twice.
     pub fn enqueue(&mut self, eval: Evaluation, now: Mono) {
         if eval.wait > Span::ZERO {
             let until = now.after(eval.wait);
-            self.hold(eval, until);
-        } else if self.takes(eval.id) {
+            self.enqueue_at(eval, until);
+        } else if self.track(eval.id) {
             self.admit(eval);
         }
     }
 
-    /// Whether the evaluation is inside, or was superseded by one that is.
+    /// Whether the broker has the evaluation, or one that supersedes it.
     pub fn contains(&self, eval: EvalId) -> bool {
         self.deliveries.contains_key(&eval) || self.superseded.iter().any(|e| e.id == eval)
     }
 
-    /// Takes in an evaluation that nobody is to see before `until`.
-    pub fn hold(&mut self, eval: Evaluation, until: Mono) {
-        if self.takes(eval.id) {
+    /// Enqueues an evaluation that becomes ready at `until`.
+    pub fn enqueue_at(&mut self, eval: Evaluation, until: Mono) {
+        if self.track(eval.id) {
             self.delay((until, eval.id), DelayedEval { eval, has_slot: false });
         }
     }
@@ -112,8 +112,8 @@ impl Broker {
         assert!(before.is_none(), "an evaluation waits once");
     }
 
-    /// Whether the evaluation was not inside yet; it is from now on.
-    fn takes(&mut self, id: EvalId) -> bool {
+    /// Counts the evaluation among those of the broker; false if it was one of them already.
+    fn track(&mut self, id: EvalId) -> bool {
         match self.deliveries.entry(id) {
             Entry::Occupied(_) => false,
             Entry::Vacant(new) => {
@@ -123,7 +123,7 @@ impl Broker {
         }
     }
 
-    /// Takes in an evaluation that a worker may be holding: if so, it waits for that worker's ack.
+    /// Enqueues an evaluation that a worker may hold: if one does, it waits for that worker's ack.
     pub fn requeue(&mut self, eval: Evaluation, now: Mono) {
         if self.delivered.contains_key(&eval.id) {
             self.requeued.insert(eval.id, eval);
@@ -174,7 +174,7 @@ impl Broker {
         Some(eval)
     }
 
-    /// Since when an evaluation that is delivered was ready for that.
+    /// When a delivered evaluation became ready.
     pub fn ready_since(&self, eval: EvalId) -> Option<Mono> {
         self.delivered.get(&eval).map(|d| d.ready_since)
     }
@@ -252,7 +252,7 @@ impl Broker {
             std::mem::take(&mut self.superseded).into_iter().partition(|eval| eval.job == *job);
         self.superseded = others;
         for eval in restored {
-            if self.takes(eval.id) {
+            if self.track(eval.id) {
                 self.admit(eval);
             }
         }
@@ -279,8 +279,8 @@ impl Broker {
         Ok(())
     }
 
-    /// What its worker made of the evaluation can never be written: it has failed, and holds its job's slot until `resolve_failed`.
-    pub fn give_up(&mut self, id: EvalId, token: EvalToken) -> Result<Evaluation, StaleToken> {
+    /// Removes a delivered evaluation whose plan can never be written: it has failed, and keeps its job's slot until `resolve_failed`.
+    pub fn fail(&mut self, id: EvalId, token: EvalToken) -> Result<Evaluation, StaleToken> {
         if !self.is_delivered(id, token) {
             return Err(StaleToken);
         }
@@ -301,13 +301,13 @@ impl Broker {
             let Some((_, DelayedEval { eval, has_slot })) = self.delayed.pop_first() else { break };
             if has_slot { self.make_ready(eval) } else { self.admit(eval) }
         }
-        debug_assert!(self.placed() <= self.deliveries.len() as u64, "an evaluation is in one place");
+        debug_assert!(self.count_queued() <= self.deliveries.len() as u64, "an evaluation is in one place");
         assert!(self.requeued.len() <= self.delivered.len(), "what is requeued waits for a worker's answer");
         late.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// How many evaluations all places have. One whose failure is being recorded is inside, and in none of them.
-    fn placed(&self) -> u64 {
+    /// How many evaluations are in all queues together. One whose failure is being recorded is in none of them.
+    fn count_queued(&self) -> u64 {
         let BrokerStatus { ready, unacked, pending, waiting, failed, .. } = self.status();
         ready + unacked + pending + waiting + failed
     }
@@ -370,7 +370,7 @@ impl Broker {
         found
     }
 
-    /// Ids of everything inside, for comparison with what the state says should be.
+    /// Ids of all evaluations, for comparison with what the state says should be.
     #[cfg(any(test, feature = "testing"))]
     pub fn contents(&self) -> BTreeSet<EvalId> {
         self.deliveries.keys().copied().collect()

@@ -19,7 +19,7 @@ pub struct WallClock {
     stamped: Option<Mono>,
     /// When the clock last jumped, or came into doubt as its server began to lead, unless it was confirmed to be right since.
     jumped_at: Option<Mono>,
-    /// When the clock last jumped: what was compared with it before says nothing of it now.
+    /// When the clock last jumped: comparisons from before that are void.
     moved: Option<Mono>,
     /// Other servers will say whether it is right.
     has_other_voters: bool,
@@ -77,15 +77,15 @@ impl WallClock {
 
     /// The stamp of a command. A machine that does not know the time, or whose time is in doubt, goes on from the last one.
     pub fn stamp(&self, mono: Mono) -> Wall {
-        if (!self.is_set() && !self.stamp.is_never()) || self.is_held() {
+        if (!self.is_set() && !self.stamp.is_never()) || self.is_in_doubt() {
             return self.stamp + mono.since(self.stamped.unwrap_or(mono));
         }
         let at = self.at(mono);
         if self.stamp > at && self.stamp - at <= MAX_STEP_BACK { self.stamp } else { at }
     }
 
-    /// This server begins to lead: a clock that is not where the last stamp and the time since lead to counts as one that has jumped.
-    /// Where nobody can be asked, only one that is far ahead does: stamps are from before the machine was off.
+    /// This server begins to lead. Its clock counts as one that has jumped if it differs from the last stamp plus the time since. Where no
+    /// other server can be asked, only a clock that is far ahead does: the last stamp may be from before the machine was off.
     pub fn begin_to_lead(&mut self, mono: Mono) {
         if !self.is_set() || self.stamp.is_never() {
             return;
@@ -107,14 +107,14 @@ impl WallClock {
         self.jumped_at = None;
     }
 
-    /// The time is in doubt, and stamps wait for what other servers say of it.
-    pub fn is_held(&self) -> bool {
+    /// The time is in doubt: stamps go on from the last one until other servers confirm the clock.
+    pub fn is_in_doubt(&self) -> bool {
         self.has_other_voters && self.jumped_at.is_some() && !self.stamp.is_never()
     }
 
     /// When the last stamp was applied, if stamps go on from it.
     fn held_since(&self) -> Option<Mono> {
-        self.stamped.filter(|_| self.is_held())
+        self.stamped.filter(|_| self.is_in_doubt())
     }
 
     pub fn moved(&self) -> Option<Mono> {

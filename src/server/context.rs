@@ -24,7 +24,7 @@ use wire::request::{Refusal, RefusalKind, WriteReply};
 use wire::rpc::{NodeReply, Peer};
 use wire::server_rpc::ServerReply;
 
-/// Evaluations in one entry beside what they follow from.
+/// The most evaluations that one entry carries beside its command.
 pub const MAX_EVALS_PER_ENTRY: usize = 256;
 /// Together. Those that were blocked say what nodes and dimensions they lacked.
 const MAX_EVAL_BYTES_PER_ENTRY: usize = raft::MAX_ENTRY_BYTES / 2;
@@ -62,7 +62,7 @@ impl Context<'_> {
         self.outbox.propose(command, then);
     }
 
-    /// Proposes a command with its evaluations. What one entry does not hold of them follows in entries of their own.
+    /// Proposes a command with its evaluations. Those that do not fit into its entry follow in further entries.
     pub fn propose_with_evals(
         &mut self,
         mut evals: Vec<Evaluation>,

@@ -1,8 +1,8 @@
 //! The deployment watcher (server.md 12): fails what makes no progress or is unhealthy, promotes what may be
-//! promoted by itself, and lets failures be placed again. All that it does is an entry with the evaluation that goes on from
-//! there. Refuses to know what is placed and stopped.
+//! promoted by itself, and lets failures be placed again. Each of its actions is one log entry with the evaluation
+//! that continues the deployment. Refuses to know what is placed and stopped.
 //!
-//! Invariant: it knows the state's active deployments and what is on the way for them; all else it reads when it looks.
+//! Invariant: it keeps the ids of active deployments and of pending entries in memory; everything else it reads from the state.
 
 use super::context::Context;
 use super::pending::OnApply;
@@ -32,7 +32,7 @@ pub struct DeploymentWatcher {
     known: BTreeMap<DeploymentId, Deadlines>,
     /// Deployments to be looked at.
     changed: BTreeSet<DeploymentId>,
-    /// An entry of the watcher is on its way: looked at again once it is applied.
+    /// Deployments with a pending entry of the watcher; they are checked again once it is applied.
     in_flight: BTreeSet<DeploymentId>,
     queue: BTreeSet<(Mono, DeploymentId)>,
 }
@@ -65,8 +65,7 @@ impl DeploymentWatcher {
         }
     }
 
-    /// That entry is in no log: the deployment is looked at again, when whatever refused it may have passed. Its deadline is queued again
-    /// by that look.
+    /// Raft refused that entry: the deployment is checked again after a pause, and that check queues its deadline again.
     pub fn proposal_refused(&mut self, id: DeploymentId, now: Mono) {
         if self.in_flight.remove(&id) && self.known.contains_key(&id) {
             self.queue.retain(|(_, d)| *d != id);
@@ -100,8 +99,8 @@ impl DeploymentWatcher {
         taken
     }
 
-    /// Notes the deadlines that the state knows. A deadline that was set while this server led is as far away as it was
-    /// meant; of one that was found, the wall clock says what is left, within what was meant.
+    /// Notes the deadlines in the state. One that was set while this server led keeps its full length; for one from before, the
+    /// wall clock says how much is left, at most the full length.
     fn set_deadlines(&mut self, deployment: &Deployment, now: Mono, wall: Wall) {
         let id = deployment.id;
         let Some(before) = self.known.get(&id) else { return };

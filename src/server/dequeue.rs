@@ -20,13 +20,13 @@ use wire::server_rpc::{RemoteDecision, RemoteTask, ServerRequest};
 
 /// Evaluations that wait here for a worker, or for the state.
 const MAX_QUEUED: usize = 64;
-/// A question that no work has come of is asked again: it may be lost.
-const ASK_AGAIN: Span = Span::seconds(10);
+/// A dequeue request without an answer is sent again after this: it may be lost.
+const RETRY_AFTER: Span = Span::seconds(10);
 /// After this the leader is about to give the evaluation to somebody else.
 const TASK_TIMEOUT: Span = Span::seconds(30);
 
 impl Server {
-    /// A worker's answer: it works for this leader, or for the one that this server follows.
+    /// Handles a worker's answer: for this server if it leads, otherwise for the leader that it follows.
     pub(super) fn planned(
         &mut self,
         eval: EvalId,
@@ -86,7 +86,7 @@ struct PendingDequeue {
 }
 
 impl FollowerWorkers {
-    /// `first`: where its numbers begin, as those of `Forwarding`.
+    /// `first`: the number of its first request, as in `Forwarding`.
     pub fn new(first: u64) -> FollowerWorkers {
         FollowerWorkers { numbers: first, ..FollowerWorkers::default() }
     }
@@ -126,7 +126,7 @@ impl FollowerWorkers {
     fn start(&mut self, task: RemoteTask, cx: &mut Context<'_>) {
         let Some(leader) = self.leader else { return };
         let RemoteTask { eval, token, attempt, snapshot_index, min_index, at, seed, in_flight } = task;
-        in_flight.into_iter().for_each(|plan| cx.outbox.reservation(ReservationChange::Learned(plan)));
+        in_flight.into_iter().for_each(|plan| cx.outbox.reservation(ReservationChange::Remote(plan)));
         self.running.insert((eval.id, token), leader);
         let attempt = Attempt { number: attempt, snapshot_index };
         let task = ScheduleTask { eval, token, attempt, min_index, at, seed };
@@ -142,7 +142,7 @@ impl FollowerWorkers {
             return;
         }
         self.numbers = self.numbers.wrapping_add(1);
-        self.pending = Some(PendingDequeue { request: self.numbers, free, again: cx.now.after(ASK_AGAIN) });
+        self.pending = Some(PendingDequeue { request: self.numbers, free, again: cx.now.after(RETRY_AFTER) });
         let enabled = cx.config.enabled_schedulers.clone();
         send(leader, self.numbers, ServerRequest::Dequeue { free, enabled }, cx);
     }
@@ -175,9 +175,9 @@ impl FollowerWorkers {
 }
 
 /// Sends a decision; one that fits into no message is sent as a failure, so that the leader's broker takes the evaluation back.
-fn submit(leader: u64, said: RemoteDecision, cx: &mut Context<'_>) {
-    let (eval, token) = (said.eval, said.token);
-    let bytes = encode(0, ServerRequest::Planned(Box::new(said)));
+fn submit(leader: u64, decision: RemoteDecision, cx: &mut Context<'_>) {
+    let (eval, token) = (decision.eval, decision.token);
+    let bytes = encode(0, ServerRequest::Planned(Box::new(decision)));
     if bytes.len() <= MAX_FRAME_BYTES {
         return cx.send(Peer::Server(leader), bytes);
     }
@@ -186,12 +186,12 @@ fn submit(leader: u64, said: RemoteDecision, cx: &mut Context<'_>) {
     send(leader, 0, ServerRequest::Planned(Box::new(failed)), cx);
 }
 
-fn send(leader: u64, request: u64, said: ServerRequest, cx: &mut Context<'_>) {
-    cx.send(Peer::Server(leader), encode(request, said));
+fn send(leader: u64, request: u64, body: ServerRequest, cx: &mut Context<'_>) {
+    cx.send(Peer::Server(leader), encode(request, body));
 }
 
-fn encode(request: u64, said: ServerRequest) -> Vec<u8> {
-    frame::encode(&Frame { request, body: Body::ServerRequest(said) })
+fn encode(request: u64, body: ServerRequest) -> Vec<u8> {
+    frame::encode(&Frame { request, body: Body::ServerRequest(body) })
 }
 
 #[cfg(test)]
@@ -224,27 +224,27 @@ mod tests {
     ) -> (Vec<ScheduleTask>, Vec<(u64, ServerRequest)>) {
         let (_, mut cx) = alone.split();
         work(workers, &mut cx);
-        let (mut tasks, mut said) = (vec![], vec![]);
+        let (mut tasks, mut sent) = (vec![], vec![]);
         for effect in alone.server.outbox.take_effects().0 {
             match effect {
                 Effect::Schedule(task) => tasks.push(*task),
                 Effect::Send { to: Peer::Server(LEADER), bytes } => match frame::decode(&bytes) {
                     Ok(Frame { request, body: Body::ServerRequest(request_body) }) => {
-                        said.push((request, request_body));
+                        sent.push((request, request_body));
                     }
                     other => panic!("{other:?}"),
                 },
                 other => panic!("{other:?}"),
             }
         }
-        (tasks, said)
+        (tasks, sent)
     }
 
     fn following(alone: &mut Alone) -> (FollowerWorkers, u64) {
         let mut workers = FollowerWorkers::default();
         workers.set_leader(Some((LEADER, TERM)));
-        let (_, said) = effects(alone, &mut workers, FollowerWorkers::advance);
-        let [(request, ServerRequest::Dequeue { free: 1, .. })] = said[..] else { panic!("{said:?}") };
+        let (_, sent) = effects(alone, &mut workers, FollowerWorkers::advance);
+        let [(request, ServerRequest::Dequeue { free: 1, .. })] = sent[..] else { panic!("{sent:?}") };
         (workers, request)
     }
 
@@ -255,21 +255,21 @@ mod tests {
         let applied = alone.server.replica.applied();
         let now = alone.now;
         workers.delivered(LEADER, request, vec![task(1, applied + 1)], now);
-        let (tasks, said) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
-        assert!(tasks.is_empty() && said.is_empty(), "the state is older: {said:?}");
+        let (tasks, sent) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        assert!(tasks.is_empty() && sent.is_empty(), "the state is older: {sent:?}");
         workers.queue[0].1.min_index = applied;
-        let (tasks, said) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
-        assert_eq!((tasks.len(), said.len()), (1, 0), "no worker is free for more");
+        let (tasks, sent) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        assert_eq!((tasks.len(), sent.len()), (1, 0), "no worker is free for more");
         assert_eq!((tasks[0].attempt.number, tasks[0].seed), (2, 5));
         let (id, token) = (tasks[0].eval.id, tasks[0].token);
-        let (_, said) = effects(&mut alone, &mut workers, |w, cx| {
+        let (_, sent) = effects(&mut alone, &mut workers, |w, cx| {
             assert!(w.planned(id, token, Err("no".into()), cx).is_ok());
             assert!(w.planned(id, token, Err("no".into()), cx).is_err(), "once");
             w.advance(cx);
         });
-        let [(_, ServerRequest::Planned(decision)), (_, ServerRequest::Dequeue { free: 1, .. })] = &said[..]
+        let [(_, ServerRequest::Planned(decision)), (_, ServerRequest::Dequeue { free: 1, .. })] = &sent[..]
         else {
-            panic!("{said:?}");
+            panic!("{sent:?}");
         };
         assert_eq!((decision.eval, decision.token, &decision.result), (id, token, &Err("no".into())));
     }
@@ -286,20 +286,20 @@ mod tests {
         let (id, token) = (tasks[0].eval.id, tasks[0].token);
         workers.set_leader(Some((LEADER, TERM + 1)));
         assert!(workers.queue.is_empty());
-        let (_, said) = effects(&mut alone, &mut workers, |w, cx| {
+        let (_, sent) = effects(&mut alone, &mut workers, |w, cx| {
             assert!(w.planned(id, token, Err("no".into()), cx).is_ok());
             w.advance(cx);
         });
-        assert!(matches!(said[..], [(_, ServerRequest::Dequeue { free: 1, .. })]), "{said:?}");
+        assert!(matches!(sent[..], [(_, ServerRequest::Dequeue { free: 1, .. })]), "{sent:?}");
     }
 
     #[test]
-    fn a_lost_question_is_asked_again_and_a_late_task_dropped() {
+    fn a_lost_dequeue_is_retried_and_a_late_task_is_dropped() {
         let mut alone = Alone::with(|_| {});
         let (mut workers, request) = following(&mut alone);
         alone.now = workers.next_deadline().expect("it is asked again");
-        let (_, said) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
-        assert!(matches!(said[..], [(again, ServerRequest::Dequeue { .. })] if again != request));
+        let (_, sent) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        assert!(matches!(sent[..], [(again, ServerRequest::Dequeue { .. })] if again != request));
         let far = alone.server.replica.applied() + 100;
         let now = alone.now;
         workers.delivered(LEADER, 0, vec![task(1, far)], now);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_that_fits_into_no_message_is_given_back() {
+    fn a_decision_too_large_for_a_message_is_sent_as_a_failure() {
         let mut alone = Alone::with(|_| {});
         let (mut workers, request) = following(&mut alone);
         let now = alone.now;
@@ -323,10 +323,10 @@ mod tests {
             created: vec![],
             desired: Default::default(),
         };
-        let (_, said) = effects(&mut alone, &mut workers, |w, cx| {
+        let (_, sent) = effects(&mut alone, &mut workers, |w, cx| {
             assert!(w.planned(id, token, Ok(Box::new(decision)), cx).is_ok());
         });
-        let [(_, ServerRequest::Planned(told))] = &said[..] else { panic!("{said:?}") };
+        let [(_, ServerRequest::Planned(told))] = &sent[..] else { panic!("{sent:?}") };
         assert!(told.result.as_ref().is_err_and(|why| why.contains("a message holds")), "{:?}", told.result);
     }
 }

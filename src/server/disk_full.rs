@@ -7,11 +7,11 @@ use super::replica::Replica;
 use model::time::{Mono, Span};
 use raft::LogSpace;
 
-/// A follower takes no entries while less than this is left of the reserve. A turn may have taken 4 MiB of them before, and writes
-/// what they come to, and votes.
+/// A follower takes no entries while less than this is left of the reserve. A turn that began before
+/// may still write 4 MiB of entries, what they change, and votes.
 pub const MIN_RESERVE_BYTES: u64 = 6 << 20;
 /// Longer than raft waits for a server to take over.
-const ASK_EVERY: Span = Span::seconds(5);
+const TRANSFER_INTERVAL: Span = Span::seconds(5);
 
 /// Whether this server's disk is full, and which voter its leader asks to lead then.
 pub struct StoreSpace {
@@ -29,15 +29,15 @@ impl Default for StoreSpace {
 
 impl StoreSpace {
     /// A leader without room asks one voter after the other to lead; one that has no room either does not take over.
-    pub fn hand_over(&mut self, replica: &mut Replica, now: Mono) {
+    pub fn transfer_if_full(&mut self, replica: &mut Replica, now: Mono) {
         let raft = replica.raft();
-        let Some(due) = self.next_handover(raft) else { return };
+        let Some(due) = self.next_transfer(raft) else { return };
         if now < due {
             return;
         }
         let others: Vec<u64> = raft.voters().into_iter().filter(|voter| *voter != raft.id()).collect();
         let to = others[self.asked % others.len()];
-        (self.next, self.asked) = (now.after(ASK_EVERY), self.asked + 1);
+        (self.next, self.asked) = (now.after(TRANSFER_INTERVAL), self.asked + 1);
         tracing::warn!(target: "nomad", to, "this server's disk is full: another one is asked to lead; make room");
         if let Err(refused) = replica.transfer_leader(to) {
             tracing::debug!(target: "nomad", %refused, "leadership is not transferred");
@@ -45,7 +45,7 @@ impl StoreSpace {
     }
 
     /// When a leader asks the next one, if there is any.
-    pub fn next_handover(&self, raft: &raft::RaftNode) -> Option<Mono> {
+    pub fn next_transfer(&self, raft: &raft::RaftNode) -> Option<Mono> {
         (!self.is_free && raft.successor().is_some()).then_some(self.next)
     }
 }

@@ -1,5 +1,6 @@
-//! Drains: what leaves its node next (server.md 7). Of a group at most `max_parallel` are away at a time, until their
-//! successors count; batch work may end by itself; at the deadline everything goes, and when nothing is left the drain is over.
+//! Drains: which allocations leave their node next (server.md 7). Of a group at most `max_parallel` are stopped at a time, until their
+//! replacements are healthy; batch allocations may end by themselves; at the deadline all are stopped, and when none is left the drain
+//! is over.
 //!
 //! Knows no scheduler: it says what is to leave, and evaluations see to it. All of it can be rebuilt from the state. One
 //! entry is under way at a time, so that nothing is decided twice.
@@ -21,7 +22,7 @@ use wire::command::{Command, DrainProgress};
 /// Nodes that are looked at in one turn; the rest follows in the next.
 const NODES_PER_TURN: usize = 16;
 /// Allocations of a node that are asked to leave by one entry.
-const LEAVING_PER_STEP: usize = 256;
+const ALLOCS_PER_STEP: usize = 256;
 /// Changes within this time are looked at together.
 const SCAN_INTERVAL: Span = Span::millis(200);
 
@@ -114,7 +115,7 @@ impl Drainer {
         self.nodes.keys().copied().collect()
     }
 
-    /// How many of a group's allocations count now: one that is to leave does not.
+    /// How many of a group's allocations are healthy now; one that is to leave is not counted.
     fn counting(
         &mut self,
         job: &JobKey,
@@ -219,7 +220,7 @@ impl Drainer {
         let mut leaving = vec![];
         if at_once {
             let asked = |a: &&Allocation| a.transition.migrate == Some(Leave::AtOnce) || a.server_terminal();
-            leaving.extend(here.all().filter(|a| !asked(a)).take(LEAVING_PER_STEP).map(|a| a.id));
+            leaving.extend(here.all().filter(|a| !asked(a)).take(ALLOCS_PER_STEP).map(|a| a.id));
         } else {
             for job in &jobs {
                 self.next_of_job(job, &here, round, cx, &mut leaving)?;

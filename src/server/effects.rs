@@ -81,7 +81,7 @@ pub enum Effect {
         token: u64,
         result: Result<WriteReply, Refusal>,
     },
-    /// Whether the state holds all that was acknowledged before the read was asked for; if not, that could not be found out.
+    /// Whether the state is known to hold all that was acknowledged before the read.
     ReadConfirmed {
         token: u64,
         confirmed: bool,
@@ -90,8 +90,8 @@ pub enum Effect {
         token: u64,
         result: Result<ForwardedResponse, ForwardFailure>,
     },
-    /// To be answered as a user's request: `Input::Served` has the answer. `leader_only`: if this server does not lead any more when
-    /// it comes to that, it is not served; otherwise as this server's own users are, by whoever has to answer them.
+    /// Serve a request that another server or a node has forwarded: `Input::Served` has the answer. `leader_only`: only while this server
+    /// leads; otherwise like a request of this server's own users, whichever server has to answer it.
     Serve {
         serving: u64,
         request: Box<Request>,
@@ -99,7 +99,7 @@ pub enum Effect {
     },
     /// To be given to a scheduler worker, with a view of the state at `min_index` or later.
     Schedule(Box<ScheduleTask>),
-    /// The region has no signing key, and no brain makes secrets: one is wanted as an input.
+    /// Make the region's signing key, and return it as an input: no brain makes secrets.
     MakeSigningKey,
     /// A message about a snapshot, for another server of the region.
     SendSnapshot {

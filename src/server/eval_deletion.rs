@@ -1,6 +1,6 @@
 //! Deleting evaluations, a bounded number by an entry; allowed only while the scheduler is paused.
 //!
-//! Refuses to know why there is a pause. Invariant: what is deleted is in no queue, since there is nothing in any.
+//! Refuses to know why there is a pause. Invariant: no deleted evaluation is in a queue, since a pause empties them all.
 
 use super::context::Context;
 use super::pending::OnApply;
@@ -11,7 +11,7 @@ use wire::command::Command;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
 /// Evaluations that one entry deletes; the next follows when it is applied.
-const DELETED_AT_ONCE: usize = 1024;
+const EVALS_PER_ENTRY: usize = 1024;
 
 pub fn delete_for_user(
     token: u64,
@@ -31,7 +31,7 @@ pub fn delete_for_user(
 }
 
 fn delete_next(token: u64, mut ids: Vec<EvalId>, skip_needed: bool, count: u64, cx: &mut Context<'_>) {
-    let rest = ids.split_off(DELETED_AT_ONCE.min(ids.len()));
+    let rest = ids.split_off(EVALS_PER_ENTRY.min(ids.len()));
     let then = OnApply::EvalsDeleted { token, rest, skip_needed, count };
     cx.propose(Command::DeleteEvals { ids, skip_needed }, then);
 }

@@ -46,9 +46,9 @@ pub struct Evals {
     failing: BTreeSet<EvalId>,
     /// No evaluation is handed out: an operator wants that, or there is no room.
     paused: bool,
-    /// The pause is over, but for plans of before it that are still on their way into the log.
+    /// The pause has ended, but plans from before it are still pending.
     is_ending: bool,
-    /// The pause has ended, and so much of the state is read.
+    /// After a pause: how far the queues are filled again from the state.
     restoring: Option<RangeScan>,
     disk_has_space: bool,
     unserved: UnservedTypes,
@@ -59,9 +59,9 @@ struct Outstanding {
     task: ScheduleTask,
     /// The server whose worker it is; `None`: this one.
     server: Option<u64>,
-    given: Mono,
+    dequeued_at: Mono,
     /// When its worker answered last.
-    answered: Mono,
+    answered_at: Mono,
     /// The worker has answered, and has not been asked again.
     is_answered: bool,
     /// The last decision on it, if not all of its plan was accepted.
@@ -69,7 +69,7 @@ struct Outstanding {
 }
 
 impl Evals {
-    /// Empty. The state says whether there is a pause; without room to write what evaluations come to, it is as in one.
+    /// Empty queues: paused if the state says so, or if the disk is full.
     pub fn new(view: &View, cx: &mut Context<'_>) -> Result<Evals, Fault> {
         Ok(Evals {
             broker: Broker::new(cx.ids.seed()),
@@ -106,7 +106,7 @@ impl Evals {
         }
     }
 
-    /// The evaluation was canceled, or deleted from the state. If its failure is on its way, its job's next one has the slot by then.
+    /// The evaluation was canceled, or deleted from the state. If its failure is pending, the job's next one has the slot by then.
     pub fn forget(&mut self, eval: &Evaluation) {
         self.failing.remove(&eval.id);
         self.broker.forget(eval);
@@ -116,13 +116,13 @@ impl Evals {
     fn enqueue_when_due(&mut self, eval: Evaluation, cx: &Context<'_>) {
         let left = eval.wait_until.map(|at| (at - cx.at).min(at - eval.create_time));
         match left.filter(|l| *l > Span::ZERO) {
-            Some(left) => self.broker.hold(eval, cx.now.after(left)),
+            Some(left) => self.broker.enqueue_at(eval, cx.now.after(left)),
             None => self.broker.requeue(eval, cx.now),
         }
     }
 
     fn block(&mut self, eval: Evaluation, now: Mono) {
-        if let BlockOutcome::Missed(eval) = self.blocked.block(eval, now) {
+        if let BlockOutcome::MissedUnblock(eval) = self.blocked.block(eval, now) {
             self.broker.requeue(*eval, now);
         }
     }
@@ -210,8 +210,14 @@ impl Evals {
         let attempt = Attempt::first(cx.applied);
         let (min_index, at, seed) = (cx.applied, cx.at, cx.ids.seed());
         let task = ScheduleTask { eval, token, attempt, min_index, at, seed };
-        let (given, answered, is_answered, rejected) = (cx.now, cx.now, false, None);
-        let outstanding = Outstanding { task: task.clone(), server, given, answered, is_answered, rejected };
+        let outstanding = Outstanding {
+            task: task.clone(),
+            server,
+            dequeued_at: cx.now,
+            answered_at: cx.now,
+            is_answered: false,
+            rejected: None,
+        };
         let before = self.outstanding.insert(task.eval.id, outstanding);
         assert!(before.is_none(), "an evaluation is in one worker's hands");
         Some(task)
@@ -241,14 +247,14 @@ impl Evals {
         let Some(held) = self.outstanding.get_mut(&eval).filter(|held| !held.is_answered) else {
             return false;
         };
-        (held.answered, held.is_answered) = (cx.now, true);
-        cx.metrics.scheduled(held.given, held.task.eval.job_type);
+        (held.answered_at, held.is_answered) = (cx.now, true);
+        cx.metrics.scheduled(held.dequeued_at, held.task.eval.job_type);
         true
     }
 
     /// How long the worker has had the evaluation.
     pub fn outstanding_for(&self, eval: EvalId, now: Mono) -> Span {
-        self.outstanding.get(&eval).map_or(Span::ZERO, |held| now.since(held.given))
+        self.outstanding.get(&eval).map_or(Span::ZERO, |held| now.since(held.dequeued_at))
     }
 
     /// The worker gives the evaluation back undone.
@@ -291,7 +297,7 @@ impl Evals {
             // there was a pause meanwhile
             return;
         }
-        let held = self.outstanding.get(&eval).map(|held| (held.given, held.answered));
+        let held = self.outstanding.get(&eval).map(|held| (held.dequeued_at, held.answered_at));
         cx.metrics.plan_applied(held);
         match next {
             AfterPlan::Ack => {
@@ -321,7 +327,7 @@ impl Evals {
             (attempt, _) => {
                 task.attempt = attempt.unwrap_or(task.attempt);
                 (task.at, task.min_index, task.seed) = (cx.at, cx.applied, seed);
-                (held.given, held.is_answered) = (cx.now, false);
+                (held.dequeued_at, held.is_answered) = (cx.now, false);
                 self.broker.resume(id, cx.now);
                 let task = held.task.clone();
                 match held.server {
@@ -332,12 +338,12 @@ impl Evals {
         }
     }
 
-    /// Evaluations that were delivered too often have failed and are followed up; needless ones are canceled.
-    pub fn end_needless(&mut self, cx: &mut Context<'_>) {
+    /// Fails evaluations that were delivered too often, with a follow-up, and cancels superseded ones.
+    pub fn reap(&mut self, cx: &mut Context<'_>) {
         while let Some(eval) = self.broker.take_failed() {
             self.fail(eval, cx);
         }
-        if cx.outbox.is_held_up() || self.restoring.is_some() {
+        if cx.outbox.has_returned() || self.restoring.is_some() {
             return;
         }
         let superseded = self.broker.take_superseded(CANCEL_BATCH);
@@ -367,16 +373,16 @@ impl Evals {
     /// The plan's entry was not taken into the log.
     pub fn plan_refused(&mut self, eval: EvalId, token: EvalToken, why: &Refusal, cx: &mut Context<'_>) {
         match why.kind {
-            RefusalKind::Invalid => self.fail_for_good(eval, token, &why.message, cx),
+            RefusalKind::Invalid => self.fail_without_follow_up(eval, token, &why.message, cx),
             _ if self.broker.is_delivered(eval, token) => self.nack(eval, token, cx),
             _ => {}
         }
     }
 
-    /// No entry can hold its plan, and no other worker would make a smaller one: nothing follows it up, until somebody changes the job or
-    /// something else evaluates it.
-    fn fail_for_good(&mut self, id: EvalId, token: EvalToken, why: &str, cx: &mut Context<'_>) {
-        let Ok(eval) = self.broker.give_up(id, token) else { return };
+    /// Fails an evaluation whose plan fits into no entry. Another worker would make the same plan, so it gets no follow-up: the job waits
+    /// for a change, or for another evaluation.
+    fn fail_without_follow_up(&mut self, id: EvalId, token: EvalToken, why: &str, cx: &mut Context<'_>) {
+        let Ok(eval) = self.broker.fail(id, token) else { return };
         self.outstanding.remove(&id);
         tracing::warn!(target: "nomad.worker", eval_id = %id, job_id = eval.job.id, why, "a plan cannot be written");
         let mut failed = eval.clone();
@@ -428,9 +434,9 @@ impl Evals {
         &self.blocked
     }
 
-    /// What is in the queues, when no work on any of it is under way.
+    /// The evaluations in the queues, if none is being worked on.
     #[cfg(any(test, feature = "testing"))]
-    pub fn queued_at_rest(&self) -> Option<BTreeSet<EvalId>> {
+    pub fn queued_when_idle(&self) -> Option<BTreeSet<EvalId>> {
         let busy = self.paused
             || self.restoring.is_some()
             || self.broker.has_failed_or_superseded()
@@ -441,7 +447,7 @@ impl Evals {
 
     /// How many evaluations are in the queues or with workers although there is a pause: 0, or it is a bug.
     #[cfg(any(test, feature = "testing"))]
-    pub fn queued_in_the_pause(&self) -> usize {
+    pub fn queued_while_paused(&self) -> usize {
         let queued = self.broker.contents().len() + self.blocked.len() + self.outstanding.len();
         if self.paused { queued } else { 0 }
     }

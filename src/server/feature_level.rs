@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_told_that_it_is_too_old_stops() {
+    fn a_server_that_is_too_old_for_its_region_stops() {
         let stopped = rejected_too_old(2, 1).expect_err("its build knows 1");
         let why = stopped.to_string();
         assert!(matches!(stopped, Fault::Newer(_)) && why.contains("install one of them"), "{why}");

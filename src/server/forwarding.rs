@@ -25,7 +25,7 @@ use wire::server_rpc::{ServerReply, ServerRequest};
 const MAX_FORWARDED: usize = 1024;
 /// Requests of other servers that this one is carrying out, and as many of nodes.
 const MAX_SERVED: usize = 1024;
-/// Requests that a copy is known by: as many as are under way at most.
+/// Requests that are remembered, so that a copy is recognised: all that may be under way.
 const MAX_TAKEN: usize = 2 * MAX_SERVED;
 /// Bytes of their bodies together, and as many of nodes'.
 const MAX_SERVED_BYTES: usize = 64 << 20;
@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// A node's user is served by the server that the node is connected to, whether it leads or not.
-    pub(super) fn asked_for_user(
+    pub(super) fn handle_user_request(
         &mut self,
         from: NodeId,
         number: u64,
@@ -220,7 +220,7 @@ fn fail(token: u64, why: ForwardFailure, cx: &mut Context<'_>) {
     cx.outbox.effect(Effect::Forwarded { token, result: Err(why) });
 }
 
-/// Sends a reply to a node as it is, to a server in the words of servers.
+/// Sends a reply: to a node as it is, to a server as a `ServerReply`.
 fn reply(to: Peer, number: u64, said: NodeHttpReply, cx: &mut Context<'_>) {
     let body = match (to, said) {
         (Peer::Node(_), said) => Body::HttpReply(said),
@@ -235,7 +235,7 @@ fn reply(to: Peer, number: u64, said: NodeHttpReply, cx: &mut Context<'_>) {
     cx.send(to, frame::encode(&Frame { request: number, body }));
 }
 
-/// What was done stays done: an answer that is too long for a frame is replaced by a sentence that says so.
+/// An answer that is too long for a frame is replaced by a sentence that says so: the request was carried out all the same.
 fn fitting(response: ForwardedResponse, is_read: bool) -> NodeHttpReply {
     const ROOM_BYTES: usize = 16 << 10;
     if response.body.len() + ROOM_BYTES <= MAX_FRAME_BYTES {

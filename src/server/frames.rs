@@ -31,23 +31,25 @@ impl Server {
             }
         };
         if let Peer::Server(server) = from
-            && !self.may_say(server, region, request, &body)
+            && !self.accepts(server, region, request, &body)
         {
             return Ok(());
         }
         match (from, body) {
-            (Peer::Node(node), Body::Request(asked)) => return self.asked_by_node(node, request, asked, now),
+            (Peer::Node(node), Body::Request(asked)) => {
+                return self.handle_node_request(node, request, asked, now);
+            }
             (Peer::Node(node), Body::HttpRequest(asked)) => {
-                return self.asked_for_user(node, request, asked, now);
+                return self.handle_user_request(node, request, asked, now);
             }
             (Peer::Server(_), Body::Raft(message) | Body::Append(message)) => {
                 self.replica.receive(from, &message, now, self.disk.is_free)
             }
             (Peer::Server(server), Body::ServerRequest(asked)) => {
-                return self.asked_by_server(server, request, asked, now);
+                return self.handle_server_request(server, request, asked, now);
             }
             (Peer::Server(server), Body::ServerReply(reply)) => {
-                return self.answered_by_server(server, request, reply, now);
+                return self.handle_server_reply(server, request, reply, now);
             }
             (_, body) => {
                 tracing::warn!(%from, kind = body.kind(), "dropped a frame that is not for its sender")
@@ -57,7 +59,7 @@ impl Server {
     }
 
     /// Whether a frame is accepted. Until both servers are of one region, they may only say hello and announce themselves.
-    fn may_say(&mut self, server: u64, region: Uuid, request: u64, body: &Body) -> bool {
+    fn accepts(&mut self, server: u64, region: Uuid, request: u64, body: &Body) -> bool {
         let (own, none) = (self.region(), Uuid::default());
         let meets =
             matches!(body, Body::ServerRequest(ServerRequest::Hello(_) | ServerRequest::Announce { .. }));
@@ -94,7 +96,7 @@ impl Server {
     }
 
     /// Marks frames to other servers with the region of this one.
-    pub(super) fn say_region(&self, effects: &mut [Effect]) {
+    pub(super) fn mark_region(&self, effects: &mut [Effect]) {
         for effect in effects {
             if let Effect::Send { to: Peer::Server(_), bytes } = effect {
                 *bytes = frame::with_region(self.region(), bytes);
@@ -116,7 +118,7 @@ impl Server {
         self.replica.receive_snapshot(from, message, now, self.disk.is_free)
     }
 
-    fn asked_by_node(
+    fn handle_node_request(
         &mut self,
         node: NodeId,
         request: u64,
@@ -158,7 +160,7 @@ impl Server {
         }
     }
 
-    fn asked_by_server(
+    fn handle_server_request(
         &mut self,
         server: u64,
         number: u64,
@@ -205,7 +207,7 @@ impl Server {
         Ok(())
     }
 
-    fn answered_by_server(
+    fn handle_server_reply(
         &mut self,
         server: u64,
         number: u64,

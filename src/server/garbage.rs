@@ -2,7 +2,8 @@
 //! or when it is asked to, in small steps: a step looks at a bounded number of things, and proposes at most one entry with a bounded
 //! number of those that may go. Applying looks at each once more.
 //!
-//! Refuses to know what may go: `model::garbage` says it. Where a round has come to is lost with the leader: the next begins anew.
+//! Refuses to know what may be collected, which `model::garbage` decides. A round's progress is lost with the leader: the next leader
+//! begins a new round.
 
 use super::context::Context;
 use super::pending::OnApply;
@@ -79,7 +80,7 @@ impl Collector {
     fn clock_unsettled_until(&self, cx: &Context<'_>) -> Option<Mono> {
         let is_asked_for =
             self.forced || self.round.as_ref().is_some_and(|round| round.before == Cutoffs::FORCED);
-        let rest = |jumped_at: Mono| match cx.clock.is_held() {
+        let rest = |jumped_at: Mono| match cx.clock.is_in_doubt() {
             true => cx.now.after(self.rules.interval),
             false => jumped_at.after(self.rules.after_leap),
         };

@@ -27,7 +27,7 @@ impl Default for HeartbeatRules {
     }
 }
 
-/// A server that looks at a deadline so much later than it could have was away itself.
+/// A server that checks a deadline this much too late was stalled itself.
 const STALLED_AFTER: Span = Span::millis(500);
 
 pub struct Heartbeats {
@@ -35,10 +35,10 @@ pub struct Heartbeats {
     deadlines: BTreeMap<NodeId, Mono>,
     queue: BTreeSet<(Mono, NodeId)>,
     jitter: Stream,
-    /// When deadlines were looked at last, or could have been.
-    listened_at: Mono,
-    /// After a stall of this server no node is silent before that: what nodes have said meanwhile still waits to be read.
-    hears_until: Mono,
+    /// When deadlines were last checked, or could have been.
+    last_check: Mono,
+    /// After a stall of this server no node expires before this: messages of nodes may still wait to be read.
+    no_expiry_before: Mono,
 }
 
 impl Heartbeats {
@@ -48,14 +48,14 @@ impl Heartbeats {
             deadlines: BTreeMap::new(),
             queue: BTreeSet::new(),
             jitter: Stream::new(seed, 1),
-            listened_at: Mono::default(),
-            hears_until: Mono::default(),
+            last_check: Mono::default(),
+            no_expiry_before: Mono::default(),
         }
     }
 
-    /// The node was heard. Returns the time within which it is expected again: `max(min_ttl, nodes / rate)`, and as much
-    /// again by chance, so that a fleet that started together does not stay together.
-    pub fn heard(&mut self, node: NodeId, now: Mono) -> Span {
+    /// Resets the timer of a node that sent a message. Returns the time within which it is expected again:
+    /// `max(min_ttl, nodes / rate)`, and as much again by chance, so that a fleet that started together does not stay together.
+    pub fn reset_timer(&mut self, node: NodeId, now: Mono) -> Span {
         let others = self.deadlines.len() as f64;
         let base = self.rules.min_ttl.0.max((others / self.rules.max_per_second * 1e9) as i64);
         let ttl = Span(base + self.jitter.below(base.max(0) as u64) as i64);
@@ -85,13 +85,13 @@ impl Heartbeats {
     /// paused, or could not write, gives nodes as much time again, at most what a node has between two heartbeats.
     pub fn take_expired(&mut self, now: Mono, limit: usize) -> Vec<NodeId> {
         let due = self.next_deadline().filter(|due| *due <= now);
-        let stalled = due.map_or(Span::ZERO, |due| now.since(due.max(self.listened_at)));
-        self.note_listening(now);
+        let stalled = due.map_or(Span::ZERO, |due| now.since(due.max(self.last_check)));
+        self.note_check(now);
         if stalled > STALLED_AFTER {
             let patience = Span(self.rules.min_ttl.0.saturating_add(self.rules.grace.0));
-            self.hears_until = now.after(stalled.min(patience));
+            self.no_expiry_before = now.after(stalled.min(patience));
         }
-        if now < self.hears_until {
+        if now < self.no_expiry_before {
             return vec![];
         }
         let expired: Vec<_> =
@@ -102,9 +102,9 @@ impl Heartbeats {
         expired
     }
 
-    /// Notes that this server listens, although it declares no node silent now: a stall is counted from here.
-    pub fn note_listening(&mut self, now: Mono) {
-        self.listened_at = now;
+    /// Notes a check without expiring any node: a stall is measured from here.
+    pub fn note_check(&mut self, now: Mono) {
+        self.last_check = now;
     }
 
     /// How many nodes are expected to be heard of.
@@ -113,7 +113,7 @@ impl Heartbeats {
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        self.queue.first().map(|q| q.0.max(self.hears_until))
+        self.queue.first().map(|q| q.0.max(self.no_expiry_before))
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn ttl_grows_with_the_fleet_and_grace_is_added() {
         let mut h = Heartbeats::new(HeartbeatRules::default(), 7);
-        let ttl = h.heard(node(1), Mono(0));
+        let ttl = h.reset_timer(node(1), Mono(0));
         assert!(ttl >= Span::seconds(10) && ttl < Span::seconds(20), "{ttl}");
         let due = Mono(0).after(ttl + Span::seconds(10));
         assert_eq!(h.next_deadline(), Some(due));
@@ -138,9 +138,9 @@ mod tests {
         assert!(h.take_expired(due, 10).is_empty());
         assert_eq!(h.next_deadline(), None);
         for n in 0..1000 {
-            h.heard(node(n), Mono(0));
+            h.reset_timer(node(n), Mono(0));
         }
-        assert!(h.heard(node(2000), Mono(0)) >= Span::seconds(20), "1,000 nodes at 50 a second");
+        assert!(h.reset_timer(node(2000), Mono(0)) >= Span::seconds(20), "1,000 nodes at 50 a second");
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let mut h = Heartbeats::new(HeartbeatRules::default(), 7);
         h.expect_after_failover(node(1), Mono(0));
         assert_eq!(h.next_deadline(), Some(Mono(0).after(Span::minutes(5))));
-        h.heard(node(1), Mono(0));
+        h.reset_timer(node(1), Mono(0));
         assert!(h.next_deadline() < Some(Mono(0).after(Span::seconds(31))));
         h.forget(node(1));
         assert!(h.take_expired(Mono(u64::MAX), 10).is_empty());
@@ -159,7 +159,7 @@ mod tests {
         let mut h = Heartbeats::new(HeartbeatRules::default(), 7);
         let heard = |h: &mut Heartbeats, nodes: RangeInclusive<u128>, now| {
             for n in nodes {
-                h.heard(node(n), now);
+                h.reset_timer(node(n), now);
             }
         };
         heard(&mut h, 1..=20, Mono(0));

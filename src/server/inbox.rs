@@ -58,7 +58,7 @@ impl Lane {
 }
 
 /// A message that can wait in an inbox.
-pub trait Mail {
+pub trait InboxMessage {
     fn lane(&self) -> Lane;
     /// Bytes of the message, where nothing else bounds them.
     fn bytes(&self) -> usize;
@@ -66,7 +66,7 @@ pub trait Mail {
     fn must_arrive(&self) -> bool;
 }
 
-impl Mail for Input {
+impl InboxMessage for Input {
     fn lane(&self) -> Lane {
         match self {
             Input::Frame { from: Peer::Server(_), bytes } => match frame::traffic_class(bytes) {
@@ -118,18 +118,18 @@ impl<T> Default for Inbox<T> {
     }
 }
 
-impl<T: Mail> Inbox<T> {
+impl<T: InboxMessage> Inbox<T> {
     /// `Err`: its lane is full, and it is given back.
-    pub fn push(&mut self, mail: T) -> Result<(), T> {
-        let (lane, bytes) = (mail.lane(), mail.bytes());
+    pub fn push(&mut self, message: T) -> Result<(), T> {
+        let (lane, bytes) = (message.lane(), message.bytes());
         let (bounds, queue) = (lane.bounds(), &mut self.lanes[lane as usize]);
-        let room = if mail.must_arrive() { 2 } else { 1 };
+        let room = if message.must_arrive() { 2 } else { 1 };
         let fits = queue.bytes == 0 || queue.bytes + bytes <= room * bounds.waiting_bytes;
         if queue.waiting.len() >= room * bounds.waiting || !fits {
-            return Err(mail);
+            return Err(message);
         }
         queue.bytes += bytes;
-        queue.waiting.push_back(mail);
+        queue.waiting.push_back(message);
         Ok(())
     }
 
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_whose_request_finds_no_room_is_told() {
+    fn a_request_for_a_full_lane_is_answered_as_refused() {
         let mut inbox = Inbox::default();
         while inbox.push(Input::Read { token: 1 }).is_ok() {}
         let full = inbox.push(for_a_user()).expect_err("the users' lane is full");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_takes_rafts_first_and_some_of_each_lane() {
+    fn a_turn_takes_raft_first_and_some_of_each_lane() {
         let mut inbox = Inbox::default();
         for n in 0..600 {
             for input in [Input::Read { token: n }, from_node(10), raft(10)] {

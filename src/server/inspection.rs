@@ -15,14 +15,14 @@ impl Server {
     }
 
     /// The evaluations in the leader's queues, when no work on them is under way: then they must be the state's open ones.
-    pub fn queued_at_rest(&self) -> Option<BTreeSet<EvalId>> {
+    pub fn queued_when_idle(&self) -> Option<BTreeSet<EvalId>> {
         let is_busy = self.replica.has_work() || !self.pending.is_empty() || !self.outbox.is_empty();
-        self.leadership.leader().filter(|_| !is_busy)?.evals.queued_at_rest()
+        self.leadership.leader().filter(|_| !is_busy)?.evals.queued_when_idle()
     }
 
     /// Whether this server leads, and the evaluation is blocked and nothing has released it.
     pub fn waits_for_room(&self, eval: EvalId) -> bool {
-        self.leadership.leader().is_some_and(|leader| leader.evals.blocked().waits(eval))
+        self.leadership.leader().is_some_and(|leader| leader.evals.blocked().is_waiting(eval))
     }
 
     /// The nodes whose drains this leader drives.
@@ -41,7 +41,7 @@ impl Server {
     }
 
     /// How many evaluations are in the queues or with workers although there is a pause: 0, or it is a bug.
-    pub fn queued_in_the_pause(&self) -> usize {
-        self.leadership.leader().map_or(0, |leader| leader.evals.queued_in_the_pause())
+    pub fn queued_while_paused(&self) -> usize {
+        self.leadership.leader().map_or(0, |leader| leader.evals.queued_while_paused())
     }
 }

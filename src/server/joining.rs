@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::frame::Body;
 use wire::server_rpc::{Hello, ServerRequest};
 
-/// How often a server that does not belong to a region as it should says so.
-const ROUND: Span = Span::seconds(1);
-/// A server that has not said hello for so long is absent.
-const SEEN_FOR: Span = Span::seconds(5);
+/// How often a server that is not a member of its region yet says hello, or announces itself.
+const HELLO_INTERVAL: Span = Span::seconds(1);
+/// A server that has sent no hello for this long counts as absent.
+const HELLO_TIMEOUT: Span = Span::seconds(5);
 /// Connections to other servers that count.
 const MAX_LINKS: usize = 64;
 
@@ -33,7 +33,7 @@ pub struct Joining {
     /// The servers that told of that region.
     announced_by: Vec<u64>,
     links: BTreeSet<u64>,
-    seen: BTreeMap<u64, Seen>,
+    seen: BTreeMap<u64, EmptyServer>,
     rounds: usize,
     next: Option<Mono>,
     /// The region has removed this server, for good.
@@ -41,7 +41,7 @@ pub struct Joining {
 }
 
 /// An empty server that said hello.
-struct Seen {
+struct EmptyServer {
     info: ServerInfo,
     expect: u32,
     sees: Vec<u64>,
@@ -129,13 +129,13 @@ impl Joining {
         raft.leader().filter(|&id| id != raft.id() && !self.is_removed)
     }
 
-    /// What is due until this server belongs to its region as it should. A region that it is to begin comes before its next hello.
+    /// Says hello or announces this server until its region lists it. Returns the region that it is to begin, if any.
     pub fn advance(&mut self, leader: Option<&mut Membership>, cx: &mut Context<'_>) -> Option<Founding> {
         if self.next.is_none_or(|next| next > cx.now) {
             return None;
         }
         let is_settled = self.is_settled(cx.raft.id(), &cx.config.info, cx.members);
-        self.next = (!is_settled).then(|| cx.now.after(ROUND));
+        self.next = (!is_settled).then(|| cx.now.after(HELLO_INTERVAL));
         self.rounds = self.rounds.wrapping_add(1);
         if is_settled {
             return None;
@@ -148,7 +148,7 @@ impl Joining {
             }
             return None;
         }
-        self.seen.retain(|_, seen| cx.now.since(seen.at) < SEEN_FOR);
+        self.seen.retain(|_, seen| cx.now.since(seen.at) < HELLO_TIMEOUT);
         let founding = self.may_begin(cx);
         if founding.is_none() {
             self.say_hello(cx);
@@ -237,7 +237,7 @@ impl Joining {
         // a leader that is gone is not the only one to be asked
         let leader = self.other_leader(cx.raft).filter(|_| any.is_none() || self.rounds.is_multiple_of(2));
         if let Some(to) = leader.or(any) {
-            say(to, ServerRequest::Announce { id, info: Box::new(info) }, cx);
+            send(to, ServerRequest::Announce { id, info: Box::new(info) }, cx);
         }
     }
 
@@ -258,14 +258,14 @@ impl Joining {
         } else if let Some(leader) = leader {
             leader.announce(id, info, cx.now);
         } else if let Some(leader) = self.other_leader(cx.raft).filter(|_| is_direct) {
-            say(leader, ServerRequest::Announce { id, info: Box::new(info) }, cx);
+            send(leader, ServerRequest::Announce { id, info: Box::new(info) }, cx);
         }
     }
 
     pub fn say_hello(&self, cx: &mut Context<'_>) {
         let hello = self.own_hello(cx);
         for peer in &self.links {
-            say(*peer, ServerRequest::Hello(Box::new(hello.clone())), cx);
+            send(*peer, ServerRequest::Hello(Box::new(hello.clone())), cx);
         }
     }
 
@@ -280,17 +280,18 @@ impl Joining {
     }
 
     /// Another server's hello, and the region that this one is to begin with it.
-    pub fn hello(&mut self, from: u64, said: Hello, cx: &mut Context<'_>) -> Option<Founding> {
-        match (cx.members.founding.is_some(), said.founding) {
+    pub fn hello(&mut self, from: u64, hello: Hello, cx: &mut Context<'_>) -> Option<Founding> {
+        match (cx.members.founding.is_some(), hello.founding) {
             (true, Some(_)) => {}
-            (true, None) => say(from, ServerRequest::Hello(Box::new(self.own_hello(cx))), cx),
+            (true, None) => send(from, ServerRequest::Hello(Box::new(self.own_hello(cx))), cx),
             (false, Some(founding)) if founding.is_sound() => {
-                return self.told_of_region(from, founding, cx.raft.id());
+                return self.join_region(from, founding, cx.raft.id());
             }
             (false, Some(_)) => tracing::warn!(from, "a server tells of a region that cannot be"),
             (false, None) => {
                 self.add_link(from);
-                let seen = Seen { info: said.info, expect: said.expect, sees: said.sees, at: cx.now };
+                let seen =
+                    EmptyServer { info: hello.info, expect: hello.expect, sees: hello.sees, at: cx.now };
                 let is_known = self.seen.contains_key(&from);
                 if seen.info.is_bounded() && seen.sees.len() <= MAX_LINKS && self.links.contains(&from) {
                     self.seen.insert(from, seen);
@@ -304,7 +305,7 @@ impl Joining {
     }
 
     /// The first region that is heard of is this server's: it begins it if it is one of the founders.
-    fn told_of_region(&mut self, from: u64, founding: Founding, own: u64) -> Option<Founding> {
+    fn join_region(&mut self, from: u64, founding: Founding, own: u64) -> Option<Founding> {
         let region = *self.joins.get_or_insert(founding.region_id);
         if region != founding.region_id {
             tracing::warn!(
@@ -326,8 +327,8 @@ impl Joining {
     }
 }
 
-fn say(to: u64, what: ServerRequest, cx: &mut Context<'_>) {
-    cx.outbox.effect(Effect::server_frame(to, 0, Body::ServerRequest(what)));
+fn send(to: u64, request: ServerRequest, cx: &mut Context<'_>) {
+    cx.outbox.effect(Effect::server_frame(to, 0, Body::ServerRequest(request)));
 }
 
 #[cfg(test)]

@@ -71,8 +71,8 @@ impl Leader {
     /// Does what is due before any input is handled.
     pub fn expire(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
         self.evals.expire(&mut self.remote_workers, cx.now);
-        if cx.outbox.is_held_up() || !cx.space_free {
-            self.nodes.note_listening(cx.now);
+        if cx.outbox.has_returned() || !cx.space_free {
+            self.nodes.note_check(cx.now);
             return Ok(());
         }
         self.nodes.mark_expired_nodes_down(&self.system_jobs, cx)?;
@@ -82,7 +82,7 @@ impl Leader {
 
     /// Lets each part propose what it wants to be written, after all inputs.
     pub fn advance(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
-        self.evals.end_needless(cx);
+        self.evals.reap(cx);
         self.drainer.advance(cx)?;
         self.deployments.watch(cx)?;
         self.collector.collect(cx)

@@ -17,7 +17,7 @@ use wire::frame::Body;
 use wire::server_rpc::ServerReply;
 
 /// How often a change that has to wait is tried.
-const TRY_AGAIN: Span = Span::seconds(1);
+const RETRY_INTERVAL: Span = Span::seconds(1);
 /// Announcements that wait at the same time.
 const MAX_ANNOUNCED: usize = 32;
 
@@ -74,7 +74,7 @@ impl Membership {
         }
         let is_needed = is_rising || !waiting.is_empty() || !cx.replica.raft().members().learners.is_empty();
         self.announced = waiting;
-        self.next = is_needed.then(|| cx.now.after(TRY_AGAIN));
+        self.next = is_needed.then(|| cx.now.after(RETRY_INTERVAL));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Counters and durations of a server's brain, by the times it is given. Changes nothing that the brain decides.
 //!
-//! A turn has two times: its beginning, which the brain is given, and its end, which the agent's loop reports afterwards. What is
-//! timed ends with the turn that brought it to its end, because nothing outside sees it before; so what takes a part of a turn
-//! counts as the whole of it (http-api.md 12.5).
+//! A turn has two times: its beginning, which the brain is given, and its end, which the agent's loop reports afterwards. A
+//! duration ends with the turn that completes it, because nothing outside sees the result before; so work that takes part of a turn
+//! counts as the whole turn (http-api.md 12.5).
 
 mod names;
 
@@ -17,7 +17,7 @@ use wire::request::WriteRequest;
 use wire::rpc::NodeRequest;
 
 /// How old published metrics may be: to collect them costs as much as a small turn.
-const PUBLISH_EVERY: Span = Span::seconds(1);
+const PUBLISH_INTERVAL: Span = Span::seconds(1);
 
 /// Counters and durations; gauges are read off the brain when they are published.
 pub struct Metrics {
@@ -194,7 +194,7 @@ impl Metrics {
             let mut snapshot = self.snapshot();
             gauges(&mut snapshot);
             self.published = Arc::new(snapshot);
-            self.due = now.after(PUBLISH_EVERY);
+            self.due = now.after(PUBLISH_INTERVAL);
             self.is_stale = false;
         }
     }

@@ -56,8 +56,8 @@ impl Nodes {
     pub fn apply_change(&mut self, node: &NodeChange, now: Mono) {
         match node.status {
             NodeStatus::Down => self.heartbeats.forget(node.id),
-            // looked at again, until nobody waits for it any more
-            NodeStatus::Disconnected => drop(self.heartbeats.heard(node.id, now)),
+            // checked again at each expiry, until no allocation is within its `lost_after`
+            NodeStatus::Disconnected => drop(self.heartbeats.reset_timer(node.id, now)),
             _ => {}
         }
     }
@@ -89,7 +89,7 @@ impl Nodes {
         let known = view.node(info.id)?;
         if !cx.space_free {
             if known.is_some_and(|known| known.info.secret == info.secret) {
-                self.heartbeats.heard(info.id, cx.now);
+                self.heartbeats.reset_timer(info.id, cx.now);
             }
             cx.answer(asker, NodeReply::TryLater);
             return Ok(());
@@ -130,14 +130,14 @@ impl Nodes {
     ) -> Result<(), Fault> {
         let id = node.info.id;
         if node.status == NodeStatus::Ready || !cx.space_free {
-            let ttl = self.heartbeats.heard(id, cx.now);
+            let ttl = self.heartbeats.reset_timer(id, cx.now);
             tracing::trace!(target: "nomad.heartbeat", node_id = %id, %ttl, "heartbeat");
             cx.answer(asker, NodeReply::Alive { ttl, info: info_digest(&node.info) });
             return Ok(());
         }
         let at = cx.at;
         if awaits_reports(node, view, at)? {
-            let ttl = self.heartbeats.heard(id, cx.now);
+            let ttl = self.heartbeats.reset_timer(id, cx.now);
             cx.answer(asker, NodeReply::Missed { ttl, info: info_digest(&node.info) });
             return Ok(());
         }
@@ -167,8 +167,8 @@ impl Nodes {
             cx.answer(asker, refused(refusal.message));
             return Ok(());
         }
-        let ttl = self.heartbeats.heard(id, cx.now);
-        let missed = cx.view()?.node(id)?.is_some_and(|node| was_missed(&node));
+        let ttl = self.heartbeats.reset_timer(id, cx.now);
+        let missed = cx.view()?.node(id)?.is_some_and(|node| is_reconnecting(&node));
         cx.answer(
             asker,
             if missed { NodeReply::Missed { ttl, info } } else { NodeReply::Alive { ttl, info } },
@@ -176,9 +176,9 @@ impl Nodes {
         Ok(())
     }
 
-    /// Notes that nodes are heard while nothing can be written about those that are silent.
-    pub fn note_listening(&mut self, now: Mono) {
-        self.heartbeats.note_listening(now);
+    /// Notes a check of the heartbeats while no expiry can be written.
+    pub fn note_check(&mut self, now: Mono) {
+        self.heartbeats.note_check(now);
     }
 
     /// Nodes that were silent for too long are down; or disconnected, while a group on it sits that out.
@@ -199,9 +199,9 @@ impl Nodes {
             }
             let at = cx.at;
             let may_wait = matches!(known.status, NodeStatus::Ready | NodeStatus::Disconnected);
-            let waits = may_wait && someone_waits(&view, node, at)?;
+            let waits = may_wait && has_alloc_within_lost_after(&view, node, at)?;
             if waits && known.status == NodeStatus::Disconnected {
-                self.heartbeats.heard(node, cx.now);
+                self.heartbeats.reset_timer(node, cx.now);
                 continue;
             }
             let status = if waits { NodeStatus::Disconnected } else { NodeStatus::Down };
@@ -257,23 +257,23 @@ impl Nodes {
     }
 }
 
-/// How long a node that is heard of again may take to say what became of its allocations.
-const REPORT_PATIENCE: Span = Span::minutes(1);
+/// How long a node that reconnects may take to report its allocations.
+const REPORT_TIMEOUT: Span = Span::minutes(1);
 
 /// Whether the node was disconnected, and has not yet reported anything since.
-fn was_missed(node: &Node) -> bool {
+fn is_reconnecting(node: &Node) -> bool {
     node.status == NodeStatus::Initializing && node.last_missed_heartbeat_index > node.last_alloc_update_index
 }
 
 /// Whether the node was disconnected, and has not yet said what became of its allocations.
 fn awaits_reports(node: &Node, view: &View, at: Wall) -> Result<bool, Fault> {
-    let silent = was_missed(node) && !node.status_updated.is_older_than(REPORT_PATIENCE, at);
+    let silent = is_reconnecting(node) && !node.status_updated.is_older_than(REPORT_TIMEOUT, at);
     let unknown = |a: &Allocation| a.client == ClientStatus::Unknown && !a.server_terminal();
     Ok(silent && view.allocs_of_node(node.info.id)?.iter().any(unknown))
 }
 
-/// Whether some allocation that is wanted there is not lost yet, since its group's `lost_after` has not passed.
-fn someone_waits(view: &View, node: NodeId, at: Wall) -> Result<bool, Fault> {
+/// Whether an allocation that is wanted on the node is still within its group's `lost_after`.
+fn has_alloc_within_lost_after(view: &View, node: NodeId, at: Wall) -> Result<bool, Fault> {
     for alloc in view.allocs_of_node(node)?.iter().filter(|a| !a.terminal()) {
         let spec = view.job_spec(&alloc.job, alloc.job_create_index, alloc.job_version)?;
         let policy = spec.as_ref().and_then(|s| s.group(&alloc.group)?.disconnect);

@@ -15,7 +15,7 @@ use wire::command::MemberChange;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
 /// Raft gives up a transfer after an election timeout, of at most two seconds.
-const HANDOVER_TIMEOUT: Span = Span::seconds(5);
+const TRANSFER_TIMEOUT: Span = Span::seconds(5);
 
 #[derive(Default)]
 pub struct OperatorRequests {
@@ -57,7 +57,7 @@ impl OperatorRequests {
             Some(member) if member.suffrage == Suffrage::Removed => {
                 return self.removals.push(Removal { token, index: member.modify_index });
             }
-            Some(_) if id == cx.replica.raft().id() => Err(hand_over_before_removal(cx.replica)),
+            Some(_) if id == cx.replica.raft().id() => Err(transfer_before_removal(cx.replica)),
             Some(_) => {
                 let (change, listed) = (MembershipChange::Remove(id), MemberChange::Remove { id });
                 match cx.propose_change(change, listed, OnApply::ServerRemoved { token }) {
@@ -101,7 +101,7 @@ impl OperatorRequests {
         });
         match begun {
             Ok(to) => {
-                let deadline = cx.now.after(HANDOVER_TIMEOUT);
+                let deadline = cx.now.after(TRANSFER_TIMEOUT);
                 self.handover = Some(Handover { token, to, term, deadline });
             }
             Err(refusal) => cx.reply(token, Err(refusal)),
@@ -119,7 +119,7 @@ impl OperatorRequests {
     /// Answers a removal once a majority knows it durably; a server that leads no more cannot tell whether it does.
     fn finish_removals(&mut self, cx: &mut Context<'_>) {
         let leads = cx.raft.is_leader();
-        let is_settled = |removal: &mut Removal| !leads || cx.raft.is_known_by_majority(removal.index);
+        let is_settled = |removal: &mut Removal| !leads || cx.raft.is_stored_by_majority(removal.index);
         let settled: Vec<Removal> = self.removals.extract_if(.., is_settled).collect();
         for Removal { token, index } in settled {
             let result = if leads { Ok(WriteReply::Written { index }) } else { Err(unavailable(UNKNOWN)) };
@@ -158,7 +158,7 @@ impl Handover {
 }
 
 /// A leader does not remove itself: the next one may.
-fn hand_over_before_removal(replica: &mut Replica) -> Refusal {
+fn transfer_before_removal(replica: &mut Replica) -> Refusal {
     let Some(to) = replica.raft().successor() else {
         return Refusal::new(RefusalKind::Conflict, ChangeRefused::LastVoter.to_string());
     };
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_is_answered_when_most_disks_know_it() {
+    fn a_removal_is_answered_once_a_majority_stored_it() {
         let (mut meeting, leader, gone) = removing();
         assert_eq!(meeting.replies, [], "the third server has not heard that it is committed");
         meeting.run(Span::seconds(1));

@@ -11,7 +11,7 @@ use model::time::{Mono, Span};
 use wire::command::Command;
 
 /// How long a deferred proposal waits for others. A client that registers jobs one after the other sends its next within this.
-const DEFER: Span = Span::millis(5);
+const MAX_DELAY: Span = Span::millis(5);
 
 /// Proposals that raft did not take for the moment. A leader that has more steps down: the next one builds its parts from the state.
 pub const MAX_RETURNED: usize = 1024;
@@ -48,22 +48,22 @@ impl Outbox {
     }
 
     pub fn defer(&mut self, command: Command, then: OnApply, now: Mono) {
-        self.due.get_or_insert(now.after(DEFER));
+        self.due.get_or_insert(now.after(MAX_DELAY));
         self.deferred.push(Proposal { command, then });
     }
 
     /// Keeps a proposal that raft does not take now, but will later: no caller waits for it who would ask again.
     pub fn put_back(&mut self, proposal: Proposal, now: Mono) {
-        self.due.get_or_insert(now.after(DEFER));
+        self.due.get_or_insert(now.after(MAX_DELAY));
         self.returned.push(proposal);
     }
 
-    /// Raft has not taken earlier proposals: a part that can keep a new one for later does so.
-    pub fn is_held_up(&self) -> bool {
+    /// Whether proposals that raft refused wait here: a part that can keep a new one for later does so.
+    pub fn has_returned(&self) -> bool {
         !self.returned.is_empty()
     }
 
-    /// Whether too much is held up for this server to lead on.
+    /// Whether so many proposals wait that this server must step down.
     pub fn is_overfull(&self) -> bool {
         self.returned.len() > MAX_RETURNED
     }
@@ -152,8 +152,8 @@ mod tests {
         defer(&mut outbox, "c");
         assert_eq!(names(outbox.flush(now, true)), ["c"]);
         defer(&mut outbox, "d");
-        assert_eq!(outbox.next_deadline(), Some(now.after(DEFER)));
-        assert_eq!(names(outbox.flush(now.after(DEFER), false)), ["d"]);
+        assert_eq!(outbox.next_deadline(), Some(now.after(MAX_DELAY)));
+        assert_eq!(names(outbox.flush(now.after(MAX_DELAY), false)), ["d"]);
         assert!(outbox.is_empty() && outbox.next_deadline().is_none());
     }
 
@@ -165,7 +165,7 @@ mod tests {
         outbox.put_back(Proposal { command, then }, now);
         let (command, then) = deletes("b");
         outbox.propose(command, then);
-        assert_eq!((outbox.is_empty(), outbox.next_deadline()), (false, Some(now.after(DEFER))));
+        assert_eq!((outbox.is_empty(), outbox.next_deadline()), (false, Some(now.after(MAX_DELAY))));
         assert_eq!(names(outbox.flush(now, false)), ["a", "b"]);
         let (command, then) = deletes("c");
         outbox.put_back(Proposal { command, then }, now);

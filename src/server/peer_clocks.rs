@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use wire::frame::Body;
 use wire::server_rpc::ServerRequest;
 
-const SEND_EVERY: Span = Span::seconds(30);
+const SEND_INTERVAL: Span = Span::seconds(30);
 /// Older readings of a clock do not count.
 const FORGET_AFTER: Span = Span::minutes(2);
 /// A leader whose clock is off tries again so long after a transfer that may have failed.
@@ -61,7 +61,7 @@ impl Clocks {
     pub fn receive_time(&mut self, server: u64, wall: Wall, leads: bool, replica: &mut Replica, now: Mono) {
         let raft = replica.raft();
         if raft.is_leader() && self.own.is_set() && raft.voters().contains(&server) {
-            self.peers.heard(server, wall - self.own.at(now), now);
+            self.peers.record_offset(server, wall - self.own.at(now), now);
             self.check(leads, replica, now);
         }
     }
@@ -111,12 +111,12 @@ impl PeerClocks {
         if !cx.clock.is_set() || self.sent.is_some_and(is_known) {
             return;
         }
-        self.sent = Some((leader, term, cx.now.after(SEND_EVERY)));
+        self.sent = Some((leader, term, cx.now.after(SEND_INTERVAL)));
         let request = ServerRequest::Clock { wall: cx.clock.at(cx.now) };
         cx.outbox.effect(Effect::server_frame(leader, 0, Body::ServerRequest(request)));
     }
 
-    fn heard(&mut self, server: u64, ahead: Span, now: Mono) {
+    fn record_offset(&mut self, server: u64, ahead: Span, now: Mono) {
         self.offsets.retain(|_, (_, at)| now.since(*at) < FORGET_AFTER);
         self.offsets.insert(server, (ahead, now));
     }
@@ -159,7 +159,7 @@ mod tests {
 
     fn compared(voters: &[u64], ahead: &[(u64, i64)]) -> ClockVerdict {
         let mut clocks = PeerClocks::default();
-        ahead.iter().for_each(|(id, seconds)| clocks.heard(*id, Span::seconds(*seconds), NOW));
+        ahead.iter().for_each(|(id, seconds)| clocks.record_offset(*id, Span::seconds(*seconds), NOW));
         clocks.compare(1, voters, None, NOW)
     }
 
@@ -179,9 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn times_that_peers_told_long_ago_are_forgotten() {
+    fn old_times_of_peers_are_forgotten() {
         let mut clocks = PeerClocks::default();
-        clocks.heard(2, Span::ZERO, NOW);
+        clocks.record_offset(2, Span::ZERO, NOW);
         assert_eq!(clocks.compare(1, &[1, 2, 3], None, NOW), ClockVerdict::Agrees);
         assert_eq!(clocks.compare(1, &[1, 2, 3], None, NOW.after(FORGET_AFTER)), ClockVerdict::Unknown);
         assert_eq!(clocks.compare(1, &[1, 2, 3], Some(NOW), NOW), ClockVerdict::Agrees);

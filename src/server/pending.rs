@@ -67,7 +67,7 @@ pub enum OnApply {
     EvalFailed {
         eval: Box<Evaluation>,
     },
-    /// The rest of the evaluations that somebody wants deleted, and how many are gone.
+    /// The evaluations that are still to be deleted, and how many are deleted already.
     EvalsDeleted {
         token: u64,
         rest: Vec<EvalId>,

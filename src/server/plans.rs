@@ -15,7 +15,7 @@ use std::sync::Arc;
 use wire::change::AllocChange;
 use wire::server_rpc::{InFlightPlan, TakenOnNode};
 
-/// So many nodes of plans in flight go along with an evaluation: several evaluations have to fit into one message.
+/// The most nodes of plans in flight that are sent along with an evaluation: several evaluations have to fit into one message.
 const MAX_NODES_REPORTED: usize = 1024;
 
 /// What a part of a plan takes from its node beyond what the state counts already.
@@ -24,8 +24,8 @@ pub struct Taken {
     amount: Amount,
     claimed: Vec<Claim>,
     freed: Vec<Claim>,
-    /// Allocations that are told to end, and give back what they hold.
-    leaving: Vec<AllocId>,
+    /// Allocations that the plan stops or preempts: what they hold becomes free.
+    stopping: Vec<AllocId>,
     /// Allocations that hold something now, and what they hold once the plan is applied.
     changed: Vec<ChangedAlloc>,
 }
@@ -40,7 +40,7 @@ struct ChangedAlloc {
 impl Taken {
     /// Stops alone take nothing; what they give back counts once they are applied.
     pub fn by_stops(part: &NodePlan) -> Taken {
-        Taken { leaving: part.stops.iter().map(|stop| stop.id).collect(), ..Taken::default() }
+        Taken { stopping: part.stops.iter().map(|stop| stop.id).collect(), ..Taken::default() }
     }
 
     fn take(&mut self, holding: Holding) {
@@ -136,9 +136,9 @@ impl PlansInFlight {
     }
 
     /// Whether a plan in flight stops the allocation: what that frees is taken already.
-    fn is_leaving(&self, node: NodeId, alloc: AllocId) -> bool {
+    fn is_stopping(&self, node: NodeId, alloc: AllocId) -> bool {
         let there = self.plans.values().flatten().filter(|(n, _)| *n == node);
-        there.into_iter().any(|(_, taken)| taken.leaving.contains(&alloc))
+        there.into_iter().any(|(_, taken)| taken.stopping.contains(&alloc))
     }
 
     /// How many more will hold the claim there.
@@ -234,7 +234,7 @@ impl Plans {
         let (mut in_place_only, mut takes_something) = (true, false);
         for alloc in &part.places {
             let known = if alloc.create_index == 0 { None } else { view.alloc(alloc.id)? };
-            if known.as_ref().is_some_and(|known| self.has_made_way(known, alloc)) {
+            if known.as_ref().is_some_and(|known| self.is_preempted(known, alloc)) {
                 return Ok(None);
             }
             let goes_on =
@@ -260,12 +260,12 @@ impl Plans {
         if !in_place_only && (closing || !view.fleet().ready(part.node_id)) {
             return Ok(None);
         }
-        for stop in part.stops.iter().filter(|stop| !self.in_flight.is_leaving(part.node_id, stop.id)) {
+        for stop in part.stops.iter().filter(|stop| !self.in_flight.is_stopping(part.node_id, stop.id)) {
             if let Some(known) = view.alloc(stop.id)?.filter(|known| !known.client_terminal()) {
                 taken.change(&known, Holding::default());
             }
         }
-        if !self.make_way(part, seen, &mut taken, view)? {
+        if !self.free_preempted(part, seen, &mut taken, view)? {
             return Ok(None);
         }
         let amount = self.in_flight.on(part.node_id).plus(taken.amount);
@@ -276,7 +276,13 @@ impl Plans {
 
     /// Counts what preempted allocations hold as free; false: one of them has changed since the index that the plan saw, or may not be
     /// preempted.
-    fn make_way(&self, part: &NodePlan, seen: u64, taken: &mut Taken, view: &View) -> Result<bool, Fault> {
+    fn free_preempted(
+        &self,
+        part: &NodePlan,
+        seen: u64,
+        taken: &mut Taken,
+        view: &View,
+    ) -> Result<bool, Fault> {
         for (alloc, id) in part.preemptions() {
             let there = view.alloc(id)?.filter(|a| a.node_id == part.node_id && !a.terminal());
             let Some(known) = there.filter(|a| a.alloc_modify_index <= seen) else { return Ok(false) };
@@ -284,19 +290,19 @@ impl Plans {
             let may = |(own, other): (Arc<Job>, Arc<Job>)| {
                 scheduler::may_preempt(own.spec.priority, other.spec.priority)
             };
-            if !jobs.is_some_and(may) || self.in_flight.is_leaving(part.node_id, id) {
+            if !jobs.is_some_and(may) || self.in_flight.is_stopping(part.node_id, id) {
                 return Ok(false);
             }
             taken.change(&known, Holding::default());
-            taken.leaving.push(id);
+            taken.stopping.push(id);
         }
         Ok(true)
     }
 
     /// Whether an allocation that is to be updated in place was preempted meanwhile, or is about to be.
-    fn has_made_way(&self, known: &Allocation, planned: &Allocation) -> bool {
+    fn is_preempted(&self, known: &Allocation, planned: &Allocation) -> bool {
         let evicted = known.desired == DesiredStatus::Evict && planned.desired != DesiredStatus::Evict;
-        evicted || self.in_flight.is_leaving(known.node_id, known.id)
+        evicted || self.in_flight.is_stopping(known.node_id, known.id)
     }
 
     /// Whether no claim has another holder, but for one that makes way for it.

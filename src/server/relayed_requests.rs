@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 use wire::rpc::Peer;
 
 /// A node has one request of each kind under way.
-const MAX_OF_A_NODE: usize = 4;
+const MAX_PER_NODE: usize = 4;
 /// Nodes that are told in one turn; a server with peers has the next turn within a tick.
-const NODES_AT_ONCE: usize = 1_024;
+const NODES_PER_TURN: usize = 1_024;
 
 /// A leader, and the term that it leads in.
 pub type LeaderOfTerm = (u64, u64);
@@ -27,7 +27,7 @@ pub struct RelayedRequests {
 impl RelayedRequests {
     pub fn relayed(&mut self, node: NodeId, request: u64, to: LeaderOfTerm) {
         let open = self.open.entry(node).or_default();
-        if open.len() == MAX_OF_A_NODE {
+        if open.len() == MAX_PER_NODE {
             open.pop_front();
         }
         open.push_back((request, to));
@@ -54,13 +54,13 @@ impl RelayedRequests {
         }
     }
 
-    /// Requests that another one has than the present leader. `None`: nobody leads yet.
+    /// Takes the requests that a former leader has. `leader`: the present one; `None`: nobody leads yet.
     pub fn take_lost(&mut self, leader: Option<LeaderOfTerm>) -> Vec<(NodeId, u64)> {
         let Some(leader) = leader.filter(|leader| self.has_all != Some(*leader)) else { return vec![] };
         let is_lost = |(_, to): &(u64, LeaderOfTerm)| *to != leader;
         let nodes = self.open.iter().filter(|(_, open)| open.iter().any(is_lost)).map(|(node, _)| *node);
-        let (nodes, mut lost): (Vec<NodeId>, _) = (nodes.take(NODES_AT_ONCE).collect(), vec![]);
-        self.has_all = (nodes.len() < NODES_AT_ONCE).then_some(leader);
+        let (nodes, mut lost): (Vec<NodeId>, _) = (nodes.take(NODES_PER_TURN).collect(), vec![]);
+        self.has_all = (nodes.len() < NODES_PER_TURN).then_some(leader);
         for node in nodes {
             let open = self.open.remove(&node).unwrap_or_default();
             let (gone, kept): (VecDeque<_>, _) = open.into_iter().partition(is_lost);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_another_leader_are_told_once_one_leads() {
+    fn requests_of_a_former_leader_are_lost_once_another_leads() {
         let mut relayed = RelayedRequests::default();
         for (n, request) in [(1, 10), (2, 20), (2, 21), (3, 30)] {
             relayed.relayed(node(n), request, (7, 2));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_link_loses_what_went_over_it() {
+    fn requests_over_a_lost_link_are_lost() {
         let mut relayed = RelayedRequests::default();
         relayed.relayed(node(1), 10, (7, 2));
         relayed.relayed(node(2), 20, (7, 2));
@@ -116,7 +116,7 @@ mod tests {
         let newest: Vec<_> = (6..10).map(|request| (node(1), request)).collect();
         assert_eq!(relayed.take_lost(Some((8, 3))), newest);
         (0..1_500).for_each(|n| relayed.relayed(node(n), 1, (7, 2)));
-        assert_eq!(relayed.take_lost(Some((8, 4))).len(), NODES_AT_ONCE);
-        assert_eq!(relayed.take_lost(Some((8, 4))).len(), 1_500 - NODES_AT_ONCE);
+        assert_eq!(relayed.take_lost(Some((8, 4))).len(), NODES_PER_TURN);
+        assert_eq!(relayed.take_lost(Some((8, 4))).len(), 1_500 - NODES_PER_TURN);
     }
 }

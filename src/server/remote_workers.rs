@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The most evaluations that go to one server at a time.
 const MAX_DELIVERED: u32 = 16;
 /// A server that let an evaluation's deadline pass is given none for so long.
-const REST_AFTER_TIMEOUT: Span = Span::minutes(1);
+const TIMEOUT_PAUSE: Span = Span::minutes(1);
 
 #[derive(Default)]
 pub struct RemoteWorkers {
@@ -17,7 +17,7 @@ pub struct RemoteWorkers {
     /// What the workers of each server take, as it has said last.
     enabled: BTreeMap<u64, Vec<JobType>>,
     /// Servers that let a deadline pass, and until when they are given nothing.
-    resting: BTreeMap<u64, Mono>,
+    paused_until: BTreeMap<u64, Mono>,
 }
 
 /// A server that waits for work.
@@ -45,7 +45,7 @@ impl RemoteWorkers {
 
     /// An evaluation that the server's workers held came back by its deadline: its link or its state is far behind.
     pub fn timed_out(&mut self, server: u64, now: Mono) {
-        self.resting.insert(server, now.after(REST_AFTER_TIMEOUT));
+        self.paused_until.insert(server, now.after(TIMEOUT_PAUSE));
     }
 
     /// The server with the most free workers of those that `is_fit`, and that there is something for; it has to ask again.
@@ -55,8 +55,8 @@ impl RemoteWorkers {
         is_fit: impl Fn(u64) -> bool,
         has_work_for: impl Fn(&[JobType]) -> bool,
     ) -> Option<WaitingServer> {
-        self.resting.retain(|_, until| *until > now);
-        let may = |w: &&WaitingServer| !self.resting.contains_key(&w.server) && is_fit(w.server);
+        self.paused_until.retain(|_, until| *until > now);
+        let may = |w: &&WaitingServer| !self.paused_until.contains_key(&w.server) && is_fit(w.server);
         let fitting = self.waiting.values().filter(may).filter(|w| has_work_for(&w.enabled));
         let most = fitting.max_by_key(|w| (w.free, std::cmp::Reverse(w.server)))?.server;
         self.waiting.remove(&most)

@@ -30,7 +30,7 @@ const SENDING_FACTOR: usize = 8;
 const TICK: Span = Span::millis(100);
 
 /// How many of the newest entries are searched for a stamp: few commands have none.
-const STAMPS_LOOKED_FOR: usize = 64;
+const MAX_ENTRIES_SEARCHED: usize = 64;
 
 pub struct Replica {
     raft: raft::RaftNode,
@@ -42,7 +42,7 @@ pub struct Replica {
     last_applied_term: u64,
     /// When a leader was last heard of. A replica that leads hears of itself.
     last_contact: Option<Mono>,
-    /// The first turn.
+    /// When this replica had its first turn.
     listens_since: Option<Mono>,
     snapshots: Snapshots,
     members: MemberList,
@@ -232,7 +232,7 @@ impl Replica {
 
     /// The newest stamp of the commands that the log still holds.
     pub fn last_stamp(&self) -> Option<Wall> {
-        let newest = self.raft.newest_proposals().take(STAMPS_LOOKED_FOR);
+        let newest = self.raft.newest_proposals().take(MAX_ENTRIES_SEARCHED);
         newest.filter_map(|data| decode_command(data, MAX_FEATURE_LEVEL).ok()?.at()).next()
     }
 

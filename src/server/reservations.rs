@@ -20,7 +20,7 @@ pub type DeliveryKey = (EvalId, EvalToken);
 pub struct Reservations {
     plans: BTreeMap<DeliveryKey, Reservation>,
     /// The index of the state that each worker looks at.
-    looking: BTreeMap<DeliveryKey, u64>,
+    snapshot_indexes: BTreeMap<DeliveryKey, u64>,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub enum ReservationChange {
     /// The state of this index shows what was reserved.
     Visible { eval: EvalId, token: EvalToken, index: u64 },
     /// A plan that another server knows of.
-    Learned(InFlightPlan),
+    Remote(InFlightPlan),
     /// Nothing of this reservation will be placed.
     Release { eval: EvalId, token: EvalToken },
     /// The server does not lead any more: nothing of any reservation will be placed.
@@ -49,7 +49,7 @@ impl Reservations {
         for change in changes {
             match change {
                 ReservationChange::Visible { eval, token, index } => self.visible((*eval, *token), *index),
-                ReservationChange::Learned(plan) => self.learn(plan),
+                ReservationChange::Remote(plan) => self.reserve_remote(plan),
                 ReservationChange::Release { eval, token } => self.release((*eval, *token)),
                 ReservationChange::ReleaseAll => *self = Reservations::default(),
             }
@@ -63,7 +63,7 @@ impl Reservations {
         index: u64,
         fleet: &FleetSnapshot,
     ) -> Option<FleetSnapshot> {
-        self.looking.insert(key, index);
+        self.snapshot_indexes.insert(key, index);
         self.drop_visible_to_all();
         let mut others = self.not_visible(key, index).peekable();
         others.peek()?;
@@ -88,7 +88,7 @@ impl Reservations {
         };
         let all_fit = holdings.iter().all(fits);
         if all_fit {
-            self.looking.remove(&key);
+            self.snapshot_indexes.remove(&key);
             if !holdings.is_empty() {
                 self.plans.insert(key, Reservation { holdings, visible_at: None });
             }
@@ -102,13 +102,13 @@ impl Reservations {
     }
 
     fn visible(&mut self, key: DeliveryKey, index: u64) {
-        self.looking.remove(&key);
+        self.snapshot_indexes.remove(&key);
         if let Some(reservation) = self.plans.get_mut(&key) {
             reservation.visible_at = Some(index);
         }
     }
 
-    fn learn(&mut self, plan: &InFlightPlan) {
+    fn reserve_remote(&mut self, plan: &InFlightPlan) {
         let holding = |taken: &TakenOnNode| {
             let TakenOnNode { node, holding, allocs } = taken.clone();
             let amount = Amount { allocs, ..holding.amount };
@@ -120,7 +120,7 @@ impl Reservations {
     }
 
     fn release(&mut self, key: DeliveryKey) {
-        self.looking.remove(&key);
+        self.snapshot_indexes.remove(&key);
         self.plans.remove(&key);
     }
 
@@ -130,7 +130,7 @@ impl Reservations {
     }
 
     fn drop_visible_to_all(&mut self) {
-        let Some(oldest) = self.looking.values().min().copied() else { return };
+        let Some(oldest) = self.snapshot_indexes.values().min().copied() else { return };
         self.plans.retain(|_, r| r.visible_at.is_none_or(|at| at > oldest));
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         let (eval, token) = (EvalId::from_random(1), EvalToken::from_random(1));
         let mut reservations = Reservations::default();
         let plan = InFlightPlan { eval, token, visible_at: 9, nodes };
-        reservations.apply(&[ReservationChange::Learned(plan)]);
+        reservations.apply(&[ReservationChange::Remote(plan)]);
         let own = (EvalId::from_random(2), EvalToken::from_random(2));
         let seen = reservations.fleet_with(own, 8, view.fleet()).expect("something is taken");
         assert!(seen.fits(node, all).is_err());

@@ -125,7 +125,7 @@ fn stepping_down_drops_the_parts_and_answers_all() {
 }
 
 #[test]
-fn a_new_leader_has_the_queues_that_the_state_says() {
+fn a_new_leader_rebuilds_its_queues_from_the_state() {
     let mut alone = Alone::with(|_| {});
     for id in ["a", "b"] {
         alone.submit(spec(id, 1));
@@ -153,7 +153,7 @@ fn writes_are_bounded_by_what_is_under_way() {
 }
 
 #[test]
-fn a_second_answer_of_a_worker_is_nothing() {
+fn a_second_answer_of_a_worker_is_ignored() {
     let mut alone = Alone::with(|_| {});
     alone.add_node(info(1));
     let task = alone.tasks(vec![asks(registration(spec("a", 1)))]).remove(0);
@@ -196,7 +196,7 @@ fn a_worker_that_decides_on_another_evaluation_has_failed() {
 
 /// An answer goes to the asker: its watch would take the place of the other node's.
 #[test]
-fn a_node_asks_for_itself_alone() {
+fn requests_in_the_name_of_another_node_are_refused() {
     let mut alone = Alone::with(|_| {});
     let (node, other) = (info(1), info(2));
     for info in [&node, &other] {
@@ -241,7 +241,7 @@ fn relayed(from: Peer) -> Input {
 }
 
 #[test]
-fn a_relayed_request_is_answered_by_the_way_it_came() {
+fn a_relayed_request_is_answered_through_its_server() {
     let mut alone = Alone::with(|_| {});
     alone.add_node(info(1));
     let effects = alone.turn(vec![relayed(Peer::Server(2))]).effects;
@@ -312,7 +312,7 @@ fn a_plan_larger_than_an_entry_fails_at_once_and_says_why() {
 }
 
 #[test]
-fn while_raft_takes_nothing_the_parts_wait() {
+fn parts_wait_while_raft_refuses_proposals() {
     let (mut meeting, n) = nothing_is_taken();
     propose(&mut meeting.servers[n], 1..=1);
     meeting.turn(n, vec![]);
@@ -327,18 +327,19 @@ fn while_raft_takes_nothing_the_parts_wait() {
     meeting.turn(n, vec![]);
     let server = &meeting.servers[n];
     assert!(
-        server.outbox.is_held_up() && server.leadership.leader().is_some_and(|leader| leader.has_work(true))
+        server.outbox.has_returned()
+            && server.leadership.leader().is_some_and(|leader| leader.has_work(true))
     );
     assert_eq!(server.outbox.proposals(), 1, "the broker keeps what it wants to be canceled");
     assert!(server.next_deadline().is_some_and(|at| at > meeting.now), "it does not spin");
     meeting.run(Span::seconds(5));
     let server = &meeting.servers[n];
     let leader = server.leadership.leader().expect("it still leads");
-    assert!(!server.outbox.is_held_up() && !leader.has_work(true), "all of it was taken");
+    assert!(!server.outbox.has_returned() && !leader.has_work(true), "all of it was taken");
 }
 
 #[test]
-fn a_leader_with_too_much_held_up_steps_down() {
+fn a_leader_with_too_many_refused_proposals_steps_down() {
     let (mut meeting, n) = nothing_is_taken();
     propose(&mut meeting.servers[n], 1..=outbox::MAX_RETURNED);
     meeting.turn(n, vec![]);
@@ -371,7 +372,7 @@ fn a_failing_evaluation_that_is_canceled_frees_its_slot_once() {
         assert!(evals.broker_mut().dequeue(&JobType::ALL, token, now).is_some());
         assert_eq!(evals.broker_mut().nack(failing.id, token, now), Ok(()));
     }
-    evals.end_needless(&mut cx);
+    evals.reap(&mut cx);
     evals.apply_change(&Evaluation { status: EvalStatus::Canceled, ..failing.clone() }, &cx);
     evals.apply_change(&next, &cx);
     evals.apply_change(&newest, &cx);

@@ -58,7 +58,7 @@ impl Server {
         // after what a leader has said meanwhile
         self.replica.tick(now.mono);
         self.join(now.mono)?;
-        self.disk.hand_over(&mut self.replica, now.mono);
+        self.disk.transfer_if_full(&mut self.replica, now.mono);
         self.clocks.recheck(self.leadership.leader().is_some(), &mut self.replica, now.mono);
         self.with_leader(now.mono, Leader::advance)?;
         if let (Some(leader), _, mut cx) = self.split_group(now.mono) {
@@ -69,7 +69,7 @@ impl Server {
         let mut step = self.replica.prepare(now.mono, self.disk.is_free)?;
         let early = step.as_mut().map(|step| std::mem::take(&mut step.early)).unwrap_or_default();
         let mut early: Vec<Effect> = early.into_iter().map(raft_message).collect();
-        self.say_region(&mut early);
+        self.mark_region(&mut early);
         Ok(PreparedTurn { early, step, had_inputs, now: now.mono })
     }
 
@@ -110,7 +110,7 @@ impl Server {
         let (replica, leader, batch) = (&self.replica, self.leadership.leader(), self.metrics.last_batch());
         self.metrics.publish(worked, now, |m| status::add_gauges(m, replica, leader, batch));
         let (mut effects, reservations) = self.outbox.take_effects();
-        self.say_region(&mut effects);
+        self.mark_region(&mut effects);
         Ok(Turn { effects, reservations, ..std::mem::take(&mut self.outcome) })
     }
 
@@ -152,7 +152,7 @@ impl Server {
     pub fn next_deadline(&self) -> Option<Mono> {
         let (leader, space_free) = (self.leadership.leader(), self.disk.is_free);
         // while raft takes no proposals, the outbox has a deadline of its own and the parts have to wait for it
-        let leader = leader.filter(|_| !self.outbox.is_held_up());
+        let leader = leader.filter(|_| !self.outbox.has_returned());
         if self.replica.has_work()
             || self.leadership.is_establishing()
             || leader.is_some_and(|leader| leader.has_work(space_free))
@@ -170,7 +170,7 @@ impl Server {
             self.outbox.next_deadline(),
             self.metrics.next_deadline(),
             self.joining.next_deadline(),
-            self.disk.next_handover(self.replica.raft()),
+            self.disk.next_transfer(self.replica.raft()),
             self.operator.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()

@@ -8,8 +8,8 @@ use model::job::JobType;
 use model::time::{Mono, Span};
 use std::collections::BTreeMap;
 
-/// How long evaluations wait until the log says so, and says so again. Servers that follow have asked for work by then.
-const SAID_EVERY: Span = Span::minutes(1);
+/// How long evaluations wait until that is logged, and logged again. Followers have asked for work by then.
+const LOG_INTERVAL: Span = Span::minutes(1);
 
 /// When each type was found unserved, or was last reported so.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl UnservedTypes {
         let mut due = vec![];
         for job_type in JobType::ALL.into_iter().filter(|t| is_unserved(*t)) {
             let since = self.0.entry(job_type).or_insert(now);
-            if now.since(*since) >= SAID_EVERY {
+            if now.since(*since) >= LOG_INTERVAL {
                 *since = now;
                 due.push(job_type);
             }
@@ -52,7 +52,7 @@ mod tests {
     use state::samples::eval;
 
     #[test]
-    fn a_type_that_nobody_takes_is_told_once_a_minute() {
+    fn an_unserved_type_is_logged_once_a_minute() {
         let (mut unserved, mut broker, mut remote) =
             (UnservedTypes::default(), Broker::new(1), RemoteWorkers::default());
         let later = |seconds| Mono(1).after(Span::seconds(seconds));

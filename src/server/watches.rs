@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_another_generation_says_nothing() {
+    fn an_index_of_another_generation_is_ignored() {
         let a = NodeId::from_random(1);
         let mut w = Watches::new(known(1, 3), 5);
         w.open(asker(a, 1), 9, known(1, 3), T0);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_servers_is_told_to_whoever_lacks_it() {
+    fn a_new_server_list_answers_watches_without_it() {
         let a = NodeId::from_random(1);
         let mut w = Watches::new(known(0, 3), 5);
         w.open(asker(a, 1), 9, known(0, 2), T0);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_is_answered_by_news_or_time_and_by_nothing_else() {
+    fn a_watch_is_answered_by_a_change_or_its_timeout_only() {
         let (a, b) = (NodeId::from_random(1), NodeId::from_random(2));
         let mut w = Watches::new(known(0, 3), 5);
         w.open(asker(a, 1), 0, known(0, 3), T0);

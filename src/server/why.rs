@@ -1,7 +1,7 @@
 //! Why a job finds no place, why an allocation is where it is, and what became of it. A function of one view, as `job_plan` is: it
 //! neither writes nor waits.
 //!
-//! Refuses to know: how it is shown. What was forgotten meanwhile is missing from the story, and the story says so.
+//! Refuses to know: how it is shown. What was collected meanwhile is missing from the history, which says so.
 
 mod history;
 

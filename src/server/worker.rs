@@ -8,8 +8,8 @@ use model::plan::Decision;
 use state::store::Reader;
 use std::ops::DerefMut;
 
-/// How often a worker looks again because another one was quicker; then it is left to `plans`.
-const LOOKS: u32 = 4;
+/// How often a worker tries when others reserve the same room first; then `plans` decides what fits.
+const MAX_ATTEMPTS: u32 = 4;
 
 /// `lock`: the reservations, for a moment.
 pub fn decide<G: DerefMut<Target = Reservations>>(
@@ -18,9 +18,9 @@ pub fn decide<G: DerefMut<Target = Reservations>>(
     lock: impl Fn() -> G,
 ) -> Result<Box<Decision>, String> {
     let key = (task.eval.id, task.token);
-    let mut looks = 0;
+    let mut attempts = 0;
     loop {
-        looks += 1;
+        attempts += 1;
         let view = reader.view().map_err(|e| e.to_string())?;
         if view.index() < task.min_index {
             return Err(format!("the state has not reached index {}", task.min_index));
@@ -28,7 +28,7 @@ pub fn decide<G: DerefMut<Target = Reservations>>(
         let on = |fleet| scheduler::schedule(&view, fleet, &task.eval, task.attempt, task.at, task.seed);
         let reserved = lock().fleet_with(key, view.index(), view.fleet());
         let mut decision = on(reserved.as_ref().unwrap_or(view.fleet()));
-        let mut last = looks == LOOKS;
+        let mut last = attempts == MAX_ATTEMPTS;
         let no_room = !decision.eval.failed_groups.is_empty() || decision.plan.preemptions().next().is_some();
         if reserved.is_some() && no_room {
             // a reservation may come to nothing, and nobody would then wake an evaluation that it blocked, or undo what it had preempted:

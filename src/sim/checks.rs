@@ -93,7 +93,7 @@ impl World {
         self.check_dispatches(at.region)?;
         let tracked = &self.regions[at.region].tracked;
         no_node_is_over_committed(view, tracked)?;
-        nothing_is_held_by_two(tracked)?;
+        no_claim_has_two_holders(tracked)?;
         self.check_deployments(at, view)?;
         if index.is_multiple_of(READ_ALL_EVERY) {
             check::consistent(view)?;
@@ -107,9 +107,9 @@ impl World {
     /// What a leader holds in memory is what the state says.
     pub(super) fn check_leader(&self, at: ServerAt, view: &View) -> Result<(), String> {
         let Some(server) = &self.regions[at].brain else { return Ok(()) };
-        check_pause(server.queued_in_the_pause())?;
+        check_pause(server.queued_while_paused())?;
         let tracked = &self.regions[at.region].tracked;
-        if let Some(queued) = server.queued_at_rest() {
+        if let Some(queued) = server.queued_when_idle() {
             queues_are_what_the_state_says(tracked, &queued)?;
         }
         self.check_watched_deployments(at)?;
@@ -457,7 +457,7 @@ fn note_unknown(faults: &mut Faults, alloc: &Allocation) {
 }
 
 /// Ports, cores and devices of all that may run.
-pub(super) fn nothing_is_held_by_two(tracked: &TrackedState) -> Result<(), String> {
+pub(super) fn no_claim_has_two_holders(tracked: &TrackedState) -> Result<(), String> {
     let mut held = BTreeMap::new();
     for alloc in tracked.allocs.values().filter(|a| !a.terminal()) {
         for claim in alloc.resources.claims() {

@@ -1,7 +1,7 @@
 //! Is a state whole? Reads every row and says the first thing that does not fit the others: indexes against rows, counts
 //! against allocations, statuses against what they follow from, the fleet and the digest against all of it.
 //!
-//! Refuses to know how rows came to be: it computes everything anew, from the rows that nothing else can tell.
+//! Refuses to know how rows came to be: it computes everything again from the rows that do not follow from others.
 
 mod members;
 mod scaling;

@@ -300,7 +300,7 @@ impl ClientStore {
         &self.ended
     }
 
-    /// ONE sync if anything has to be durable that is not yet; now and then two more, with which the log begins anew.
+    /// One sync if anything has to be durable that is not yet; two more when the log starts again with a checkpoint.
     pub fn commit(&mut self, writes: WriteBatch) -> Result<CommitReceipt, ClientStoreFault> {
         let WriteBatch { rows, durable } = writes;
         for (key, row) in rows {

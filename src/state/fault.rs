@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_tell_whether_the_state_may_have_changed() {
+    fn faults_say_whether_the_state_may_have_changed() {
         let full = || redb::StorageError::Io(io::ErrorKind::StorageFull.into());
         assert!(matches!(Fault::from(full()), Fault::Full(_)));
         assert!(!Fault::from(full()).may_have_changed());

@@ -8,7 +8,7 @@ use model::id::JobKey;
 use model::job_summary::Children;
 
 pub(super) fn key(parent: &JobKey) -> Vec<u8> {
-    Part::LeftChildren.key(&tables::job_bytes(parent), &[])
+    Part::OrphanedChildren.key(&tables::job_bytes(parent), &[])
 }
 
 pub(super) fn to_bytes(children: Children) -> Vec<u8> {

@@ -248,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_state_is_one_empty_piece() {
+    fn an_empty_state_is_one_empty_chunk() {
         let chunks = chunks(&Region::default(), 100);
         assert_eq!(chunks, [SnapshotChunk { bytes: vec![], last: true }]);
         assert_eq!(RowParser::default().finish(0), Ok(()));
     }
 
     #[test]
-    fn a_piece_that_is_gone_doubled_or_changed_is_found() {
+    fn a_lost_doubled_or_changed_chunk_is_found() {
         let region = sample();
         let chunks = chunks(&region, 1000);
         let digest = region.view().digest();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_book_of_another_index_is_refused() {
+    fn an_applied_state_of_another_index_is_refused() {
         let applied_state = sample().view().applied_state();
         let header = |index| SnapshotHeader {
             index,

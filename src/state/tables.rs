@@ -110,7 +110,7 @@ pub(super) enum Part {
     /// group to `ScalingEvents`
     ScalingEvents = 9,
     /// nothing to how many open children a job has that is not there: pending, running
-    LeftChildren = 10,
+    OrphanedChildren = 10,
 }
 
 impl Part {

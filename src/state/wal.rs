@@ -160,7 +160,7 @@ impl Wal {
         Ok(bytes.iter().any(|byte| *byte != 0))
     }
 
-    /// Goes on behind what was found.
+    /// Continues a log behind its last frame.
     pub fn resume(files: [WalFile; 2], found: WalFound) -> io::Result<(Wal, WalContents)> {
         let WalFound { contents, lengths, at } = found;
         let mut wal = Wal { files, lengths, at };

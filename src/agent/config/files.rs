@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn os_errors_are_told_in_lower_case_without_a_number() {
+    fn os_errors_are_in_lower_case_without_a_number() {
         assert_eq!(os_error(&std::io::Error::from_raw_os_error(2)), "no such file or directory");
         assert_eq!(os_error(&std::io::Error::other("Ours")), "Ours");
     }

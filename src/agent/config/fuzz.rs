@@ -1,4 +1,4 @@
-//! What holds of any text that is given as a configuration.
+//! Properties that hold for any text given as a configuration.
 
 use super::{Config, HostDefaults, SourceFile, Sources};
 use jobspec::render;

@@ -46,7 +46,7 @@ pub struct Config {
     pub server: ServerConfig,
     pub client: ClientConfig,
     pub telemetry: TelemetryConfig,
-    /// Opens what tells more of the machine than anyone should see by default.
+    /// Opens endpoints that reveal more of the machine than everybody should see by default.
     pub enable_debug: bool,
     /// Servers that the files name: keys and addresses.
     pub joined: Vec<(&'static str, String)>,
@@ -233,7 +233,7 @@ pub struct HostNetwork {
     pub reserved_ports: String,
 }
 
-/// What the machine says of itself and some defaults follow from.
+/// Properties of the machine from which some defaults follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostDefaults {
     pub hostname: String,
@@ -279,7 +279,7 @@ pub struct Loaded {
 impl Config {
     /// Reads all sources; all that is wrong is told at once.
     pub fn load(sources: &Sources, machine: &HostDefaults) -> Result<Loaded, Vec<Diagnostic>> {
-        let mut loading = walk::ConfigLoader::new(Config::bare(sources.dev, machine));
+        let mut loading = walk::ConfigLoader::new(Config::base(sources.dev, machine));
         loading.defaults(sources.dev);
         for file in &sources.files {
             loading.file(file);
@@ -301,7 +301,7 @@ impl Config {
     }
 
     /// What the machine says; everything else comes from the declarations of the keys.
-    fn bare(dev: bool, machine: &HostDefaults) -> Config {
+    fn base(dev: bool, machine: &HostDefaults) -> Config {
         Config {
             dev,
             region: String::new(),

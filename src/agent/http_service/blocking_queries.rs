@@ -34,7 +34,7 @@ impl BlockingQueries {
         }
     }
 
-    /// A snapshot has taken the state's place: whoever waits reads again.
+    /// A snapshot has replaced the state: every waiting query reads again.
     pub fn restored(&self, index: u64) {
         let mut inner = self.inner();
         inner.watchers.restored(index);

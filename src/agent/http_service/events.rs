@@ -36,7 +36,7 @@ struct StreamState {
     /// Each waker holds one notice at most: a second one would say the same.
     wakers: BTreeMap<u64, Sender<()>>,
     next_reader: u64,
-    /// The line that was made last: most readers follow the same, at the same pace.
+    /// The line that was encoded last: most readers have the same subscription and the same pace.
     last: Option<EncodedLine>,
 }
 

@@ -341,7 +341,7 @@ fn a_blocking_query_is_woken_by_its_change_only() {
 }
 
 #[test]
-fn a_caller_that_leaves_gives_its_place_up() {
+fn a_caller_that_leaves_frees_its_place() {
     let mut server = Server::start("leaving", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let socket = server.send(&get("/v1/jobs?index=1"));
@@ -373,7 +373,7 @@ fn writes_go_to_the_servers_and_come_back() {
 }
 
 #[test]
-fn a_full_queue_and_a_silent_server_are_told() {
+fn a_full_queue_and_a_dropped_call_are_answered() {
     let server = Server::start("full", HttpLimits::default());
     let mut first = server.send(&put("/v1/jobs", JOB));
     while server.asks.is_empty() {
@@ -417,7 +417,7 @@ fn logs_in_both_forms(server: &Server) {
 }
 
 #[test]
-fn a_follower_gets_what_comes_until_the_allocation_has_ended() {
+fn logs_are_followed_until_the_allocation_has_ended() {
     let mut server = Server::start("follow", HttpLimits::default());
     server.place_web();
     let over = AtomicBool::new(false);

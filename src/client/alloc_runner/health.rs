@@ -1,4 +1,4 @@
-//! The health of one allocation: checked while nothing was found for its present deployment, and told once.
+//! The health of one allocation: checked until there is a verdict for its present deployment, which is reported once.
 
 use super::AllocRunner;
 use crate::events;
@@ -20,7 +20,7 @@ impl AllocRunner {
             return self.health_watcher.track(&tasks, ctx.now.mono);
         }
         match self.health_watcher.check(deployment, rules, &tasks, ctx.now.mono) {
-            HealthCheckResult::Open { until } => self.health_check_at = Some(until),
+            HealthCheckResult::Undecided { until } => self.health_check_at = Some(until),
             // only the keeper knows whether the tasks still run
             HealthCheckResult::Healthy if ctx.boot.is_none() => {}
             HealthCheckResult::Healthy => self.set_health(HealthResult { deployment, healthy: true }),

@@ -1,4 +1,4 @@
-//! Ends that time brings: no server was heard of for too long, or the allocation takes longer than it may (client.md 5.7,
+//! Ends by time limits: no server answered for too long, or the allocation exceeds `max_run_duration` (client.md 5.7,
 //! client.md 24.2).
 
 use super::AllocRunner;
@@ -17,7 +17,7 @@ impl AllocRunner {
         self.stop(now.mono, false, false);
     }
 
-    /// When the allocation will have taken as long as it may. `None`: it has no such limit, or has ended.
+    /// When the allocation reaches its `max_run_duration`. `None`: it has no such limit, or has ended.
     pub(super) fn run_deadline(&self) -> Option<Mono> {
         let limit = self.record.assignment.group.max_run_duration?;
         (!self.has_ended()).then(|| self.age.reaches(limit))

@@ -1,4 +1,4 @@
-//! Client status updates of one allocation: what the servers have acknowledged, and what they are still to hear.
+//! Client status updates of one allocation: what the servers have acknowledged, and what is still to be reported.
 
 use super::{AcknowledgedReport, AllocRunner};
 use crate::disk_full;
@@ -21,7 +21,7 @@ impl AllocRunner {
         self.acknowledged = None;
     }
 
-    /// Makes whatever the servers say of the allocation from now on newer, and all of it unreported: their state is another.
+    /// The servers have another state: takes their next assignment as newer, and reports everything again.
     pub fn begin_generation(&mut self) {
         self.record.assignment.alloc_modify_index = 0;
         self.record_dirty = Dirty::Durable;

@@ -1,6 +1,6 @@
 //! The connection to a server: messages that come over it, and requests of this agent's users that are sent over it.
 //!
-//! Refuses to know: what servers say, and what users want.
+//! Refuses to know: what messages and requests mean.
 
 use super::Client;
 use crate::effects::PendingEffects;

@@ -1,4 +1,4 @@
-//! `stop_on_client_after`: allocations that are stopped when no server has answered for so long (client.md 24.2), because they
+//! `stop_on_client_after`: allocations that are stopped when no server has answered for that time (client.md 24.2), because they
 //! may have been replaced.
 
 use super::Client;

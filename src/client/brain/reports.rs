@@ -30,7 +30,7 @@ impl Client {
         })
     }
 
-    /// Allocations with something that the servers have not been told, and whether they wait for it.
+    /// Allocations with unreported changes, and whether they are urgent.
     fn unreported(&self) -> impl Iterator<Item = (AllocId, bool)> {
         let may_be_told = |a: &&AllocRunner| self.disk_has_space || !a.has_unstored_end();
         let allocs = self.allocs.values().filter(may_be_told).filter_map(|a| Some((a.id(), a.unreported()?)));
@@ -46,7 +46,7 @@ impl Client {
         let since = *self.report_since.get_or_insert(now);
         unreported.sort_by_key(|(id, urgent)| (!urgent, *id));
         let urgent = unreported.first().is_some_and(|(_, urgent)| *urgent);
-        if !self.servers.report_can_go(now) || (!urgent && now < since.after(REPORT_PERIOD)) {
+        if !self.servers.can_report(now) || (!urgent && now < since.after(REPORT_PERIOD)) {
             return;
         }
         let chosen: Vec<AllocId> = unreported.into_iter().map(|(id, _)| id).take(MAX_UPDATES).collect();

@@ -42,12 +42,12 @@ impl AddressBook {
         self.ids.get(self.at).copied()
     }
 
-    pub fn turn_to_next(&mut self) {
+    pub fn rotate(&mut self) {
         self.at = (self.at + 1).checked_rem(self.ids.len()).unwrap_or(0);
     }
 
     /// Takes a newer list; the server that is asked now stays, if it is still there. True: the list, or an address in it, has changed.
-    pub fn learn(&mut self, list: ServerList, is_other_generation: bool) -> bool {
+    pub fn update(&mut self, list: ServerList, is_other_generation: bool) -> bool {
         let is_newer = is_other_generation || list.index > self.listed.index;
         if !is_newer || !list.is_bounded() {
             return false;
@@ -80,7 +80,7 @@ mod tests {
     fn configured_servers_come_first_and_listed_ones_follow() {
         let mut book = AddressBook::new(vec![7, 3], ServerList::default());
         assert_eq!(book.ids(), [7, 3]);
-        book.turn_to_next();
+        book.rotate();
         for (index, ids, is_other_generation, wanted, all) in [
             (5, vec![3, 4, 9], false, true, vec![7, 3, 4, 9]),
             (6, vec![3, 4, 9], false, false, vec![7, 3, 4, 9]),
@@ -89,19 +89,19 @@ mod tests {
             (2, vec![4], true, true, vec![7, 3, 4]),
             (9, (0..=64).collect(), false, false, vec![7, 3, 4]),
         ] {
-            assert_eq!(book.learn(list(index, &ids), is_other_generation), wanted, "{index}");
+            assert_eq!(book.update(list(index, &ids), is_other_generation), wanted, "{index}");
             assert_eq!((book.ids(), book.current()), (all.as_slice(), Some(3)), "{index}");
         }
         let at = book.addresses().into_iter().map(|server| server.rpc_addr).collect::<Vec<_>>();
         assert_eq!(at, ["", "", "10.0.0.4:4647"]);
         let mut moved = list(10, &[4]);
         moved.servers[0].rpc_addr = "a".repeat(257);
-        assert!(!book.learn(moved.clone(), false), "too long");
+        assert!(!book.update(moved.clone(), false), "too long");
         moved.servers[0].rpc_addr = "10.0.0.5:4647".into();
-        assert!(book.learn(moved, false), "it is elsewhere");
-        book.turn_to_next();
+        assert!(book.update(moved, false), "it is elsewhere");
+        book.rotate();
         assert_eq!(book.current(), Some(4));
-        assert!(book.learn(list(11, &[]), false));
+        assert!(book.update(list(11, &[]), false));
         assert_eq!(book.current(), Some(7), "it is gone");
     }
 }

@@ -12,11 +12,11 @@ impl Servers {
         if self.info.is_none() {
             self.info = Some(info);
         } else if self.info.as_ref().is_some_and(|known| describes_the_same(known, &info)) {
-            self.newer = None;
+            self.pending_description = None;
         } else {
-            let at = self.newer.take().map(|(at, _)| at);
+            let at = self.pending_description.take().map(|(at, _)| at);
             let later = || now.after(random.span_between(Span::seconds(5), Span::seconds(10)));
-            self.newer = Some((at.unwrap_or_else(later), info));
+            self.pending_description = Some((at.unwrap_or_else(later), info));
         }
     }
 
@@ -24,15 +24,15 @@ impl Servers {
         if self.requests[RequestKind::Presence as usize].in_flight.is_some() {
             return;
         }
-        if let Some((_, info)) = self.newer.take_if(|(at, _)| *at <= now) {
+        if let Some((_, info)) = self.pending_description.take_if(|(at, _)| *at <= now) {
             self.info = Some(info);
             self.outdated = true;
             self.requests[RequestKind::Presence as usize].due = now;
         }
     }
 
-    /// An earlier registration that was given up may reach the servers by another way after the last one, and undo it: then the node
-    /// registers again.
+    /// An earlier registration that timed out may reach the servers after the last one, and replace it: then the node registers
+    /// again.
     pub(super) fn verify_registration(&mut self, info: u64, now: Mono) {
         if self.registering {
             self.registered_info = info;

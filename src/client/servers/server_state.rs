@@ -1,5 +1,5 @@
-//! Which state of the servers this node follows: within a generation none that is older than what it has seen, however long a
-//! server insists; of another generation whatever it is (client.md 3.2).
+//! Which state of the servers this node follows: within a generation none that is older than what it has seen, even if a server
+//! keeps showing it; of another generation any (client.md 3.2).
 //!
 //! Refuses to know: how servers are asked, and what their state says.
 
@@ -36,7 +36,7 @@ impl ServerStateTracker {
         ServerStateTracker { shown, since: 0, newest: shown.index, behind: None }
     }
 
-    pub fn see(&mut self, generation: Generation, index: u64) -> ObservedState {
+    pub fn observe(&mut self, generation: Generation, index: u64) -> ObservedState {
         let known = self.shown;
         let same_region = generation.region_id == known.generation.region_id;
         if same_region && (generation.restores, index) < (known.generation.restores, known.index) {
@@ -96,7 +96,7 @@ mod tests {
             (generation(2, 0), 1, ObservedState::OtherGeneration),
         ] {
             let before = followed.shown;
-            assert_eq!(followed.see(generation, index), wanted, "{generation:?} {index}");
+            assert_eq!(followed.observe(generation, index), wanted, "{generation:?} {index}");
             let shown =
                 if wanted == ObservedState::Older { before } else { ShownState { generation, index } };
             assert_eq!(followed.shown, shown);

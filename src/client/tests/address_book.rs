@@ -41,17 +41,17 @@ fn a_node_asks_servers_that_it_learned_of_before() {
 }
 
 #[test]
-fn a_list_is_told_and_stored_when_it_has_changed() {
+fn a_changed_list_of_servers_is_sent_and_stored() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(5));
     let syncs = w.disk.syncs();
     list(&mut w, 4, &[1, 2]);
-    assert_eq!((w.lists_told, w.disk.syncs()), (1, syncs + 1));
+    assert_eq!((w.lists_sent, w.disk.syncs()), (1, syncs + 1));
     w.pass(Span::minutes(20));
     list(&mut w, 5, &[1, 2]);
-    assert_eq!((w.lists_told, w.disk.syncs()), (2, syncs + 1), "they are the same");
+    assert_eq!((w.lists_sent, w.disk.syncs()), (2, syncs + 1), "they are the same");
     list(&mut w, 6, &[2]);
-    assert_eq!((w.lists_told, w.disk.syncs()), (3, syncs + 2));
+    assert_eq!((w.lists_sent, w.disk.syncs()), (3, syncs + 2));
     assert_eq!(known(&w), [1, 2], "the configuration names it");
     list(&mut w, 7, &[3]);
     assert_eq!(known(&w), [1, 3], "one that was removed is asked no more");

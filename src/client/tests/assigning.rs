@@ -29,7 +29,7 @@ impl World {
                 .collect(),
         };
         let servers = Some(self.listed.clone()).filter(|list| list.index > servers);
-        self.lists_told += u64::from(servers.is_some());
+        self.lists_sent += u64::from(servers.is_some());
         let reply = NodeReply::Watched { generation: self.generation, set, servers };
         self.answer(Peer::Server(self.leader), request, reply);
     }

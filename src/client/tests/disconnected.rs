@@ -65,7 +65,7 @@ fn with_port(n: u8, value: u16) -> Assignment {
 }
 
 /// Its holder, which takes its time to end, leaves it to another one.
-fn port_passes_on(leave: impl FnOnce(&mut World)) {
+fn port_is_reused(leave: impl FnOnce(&mut World)) {
     let mut w = World::new(&[with_port(1, 80)]);
     w.pass(s(2));
     w.stubborn = vec!["t1".into()];
@@ -82,12 +82,12 @@ fn port_passes_on(leave: impl FnOnce(&mut World)) {
 }
 
 #[test]
-fn a_port_passes_on_when_its_holder_has_really_ended() {
-    port_passes_on(|w| w.stop_alloc(1));
+fn a_port_is_reused_only_once_its_holder_has_ended() {
+    port_is_reused(|w| w.stop_alloc(1));
 }
 
 /// Its job was purged: servers know nothing of it any more, and have given its port to another one.
 #[test]
-fn a_port_of_a_purged_job_passes_on_when_it_has_ended() {
-    port_passes_on(|w| w.remove_alloc(1));
+fn a_port_of_a_purged_job_is_reused_once_it_has_ended() {
+    port_is_reused(|w| w.remove_alloc(1));
 }

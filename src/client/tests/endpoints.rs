@@ -47,7 +47,7 @@ fn besides_reports(w: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn a_restart_that_is_asked_for_is_no_matter_of_policy() {
+fn a_requested_restart_ignores_the_restart_policy() {
     let mut w = running(&["web"]);
     for n in 1..=3 {
         assert_eq!(w.ask(restarting(one("web"))), Ok(DONE));
@@ -232,7 +232,7 @@ fn ended_allocations_are_collected_when_that_is_asked_for() {
 }
 
 #[test]
-fn metadata_that_is_set_is_kept_and_told() {
+fn metadata_that_is_set_is_stored_and_reported() {
     let mut w = World::new(&[]);
     w.pass(s(2));
     let set = |key: &str, value: Option<&str>| {

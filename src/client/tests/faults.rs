@@ -233,7 +233,7 @@ fn nothing_happens_to_tasks_while_the_keeper_is_away() {
 }
 
 #[test]
-fn strange_runs_are_stopped_and_forgotten() {
+fn unknown_runs_are_stopped_and_forgotten() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(2));
     w.take_trace();
@@ -294,7 +294,7 @@ fn equal_seeds_give_equal_traces() {
 }
 
 #[test]
-fn a_server_without_a_leader_is_left_after_an_election_s_time() {
+fn a_server_without_a_leader_is_left_after_an_election() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.config.servers = vec![1, 2, 3];
     w.disk = Disk::default();
@@ -322,7 +322,7 @@ fn a_lost_node_registers_again_and_reports_everything() {
 }
 
 #[test]
-fn servers_that_missed_the_node_are_told_everything_again() {
+fn everything_is_reported_again_after_missed_heartbeats() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(5));
     w.told.clear();
@@ -374,7 +374,7 @@ fn reports_wait_at_one_server_while_its_disk_is_full() {
 }
 
 #[test]
-fn after_a_long_silence_everything_is_told_again() {
+fn after_a_long_silence_everything_is_reported_again() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(5));
     let reports = w.reports;

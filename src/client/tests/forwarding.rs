@@ -56,14 +56,14 @@ fn a_nodes_users_are_answered_once_by_the_server_asked() {
     let answered = || NodeHttpReply::Answered(response());
     reply(&mut w, 2, number, answered());
     reply(&mut w, 1, number + 1, answered());
-    assert_eq!(w.told_users, [], "it was not asked, or not that");
+    assert_eq!(w.user_answers, [], "it was not asked, or not that");
     reply(&mut w, 1, number, answered());
     reply(&mut w, 1, number, answered());
-    assert_eq!(w.told_users, [(5, Ok(response()))]);
+    assert_eq!(w.user_answers, [(5, Ok(response()))]);
 }
 
 #[test]
-fn forwarded_requests_not_done_or_refused_are_told_so() {
+fn forwarded_requests_not_done_or_refused_say_so() {
     let mut w = node();
     let busy = Refusal::new(RefusalKind::Busy, "no");
     for (token, said, told) in [
@@ -73,18 +73,18 @@ fn forwarded_requests_not_done_or_refused_are_told_so() {
         ask(&mut w, token);
         let number = w.passed_on.last().expect("it was sent").1;
         reply(&mut w, 1, number, said);
-        assert_eq!(w.told_users.pop(), Some((token, Err(told))));
+        assert_eq!(w.user_answers.pop(), Some((token, Err(told))));
     }
     w.crash_agent();
     w.unknown_node = true;
     w.server_up = false;
     w.passed_on.clear();
     ask(&mut w, 3);
-    assert_eq!((w.passed_on.len(), w.told_users.pop()), (0, Some((3, Err(ForwardFailure::NotDone)))));
+    assert_eq!((w.passed_on.len(), w.user_answers.pop()), (0, Some((3, Err(ForwardFailure::NotDone)))));
 }
 
 #[test]
-fn a_nodes_user_waits_no_longer_than_it_said() {
+fn a_forwarded_request_ends_soon_after_its_own_wait() {
     for (hold, wait) in [(Span::ZERO, s(30)), (s(300), s(330)), (Span::hours(9), MAX_HOLD + s(30))] {
         let mut w = node();
         ask_with(&mut w, 1, hold, 2);
@@ -93,12 +93,12 @@ fn a_nodes_user_waits_no_longer_than_it_said() {
         w.index += 1;
         w.answer_watch();
         w.pass(Span(wait.0 / 2 - s(1).0));
-        assert_eq!(w.told_users, [], "{hold}");
+        assert_eq!(w.user_answers, [], "{hold}");
         w.pass(s(1));
-        assert_eq!(w.told_users, [(1, Err(ForwardFailure::Unknown))], "{hold}");
+        assert_eq!(w.user_answers, [(1, Err(ForwardFailure::Unknown))], "{hold}");
         let number = w.passed_on[0].1;
         reply(&mut w, 1, number, NodeHttpReply::Answered(response()));
-        assert_eq!(w.told_users.len(), 1, "once");
+        assert_eq!(w.user_answers.len(), 1, "once");
     }
 }
 
@@ -108,16 +108,16 @@ fn a_forwarded_request_on_a_lost_connection_is_unknown() {
     ask(&mut w, 1);
     w.inbox.push_back(Input::LinkDown { server: 2 });
     w.settle();
-    assert_eq!(w.told_users, [], "another connection");
+    assert_eq!(w.user_answers, [], "another connection");
     w.inbox.push_back(Input::LinkDown { server: 1 });
     w.settle();
-    assert_eq!(w.told_users, [(1, Err(ForwardFailure::Unknown))]);
+    assert_eq!(w.user_answers, [(1, Err(ForwardFailure::Unknown))]);
     ask(&mut w, 2);
     let (to, number, _) = w.passed_on.last().expect("it was sent");
     assert_eq!(*to, Peer::Server(2), "the other server is there");
     let number = *number;
     reply(&mut w, 2, number, NodeHttpReply::Answered(response()));
-    assert_eq!(w.told_users.last(), Some(&(2, Ok(response()))));
+    assert_eq!(w.user_answers.last(), Some(&(2, Ok(response()))));
 }
 
 /// There is no other server to turn to.
@@ -128,28 +128,28 @@ fn a_lost_connection_to_the_only_server_leaves_nobody_waiting() {
     ask(&mut w, 1);
     w.inbox.push_back(Input::LinkDown { server: 1 });
     w.settle();
-    assert_eq!(w.told_users, [(1, Err(ForwardFailure::Unknown))]);
+    assert_eq!(w.user_answers, [(1, Err(ForwardFailure::Unknown))]);
 }
 
 /// The node's own requests have no answer any more, so that it turns to another server.
 #[test]
-fn a_node_that_turns_away_leaves_nobody_waiting() {
+fn requests_end_when_the_node_leaves_their_server() {
     let mut w = node();
     w.server_up = false;
     ask(&mut w, 1);
     w.pass(s(20));
-    assert_eq!(w.told_users, [(1, Err(ForwardFailure::Unknown))], "well before its deadline");
+    assert_eq!(w.user_answers, [(1, Err(ForwardFailure::Unknown))], "well before its deadline");
 }
 
 #[test]
 fn forwarded_requests_of_a_node_are_bounded() {
-    let refused = |w: &mut World| match w.told_users.pop() {
+    let refused = |w: &mut World| match w.user_answers.pop() {
         Some((_, Err(ForwardFailure::Refused(refusal)))) => refusal.kind,
         other => panic!("{other:?}"),
     };
     let mut w = node();
     (0..256).for_each(|token| ask(&mut w, token));
-    assert_eq!((w.passed_on.len(), w.told_users.len()), (256, 0));
+    assert_eq!((w.passed_on.len(), w.user_answers.len()), (256, 0));
     ask(&mut w, 256);
     assert_eq!((w.passed_on.len(), refused(&mut w)), (256, RefusalKind::Busy));
     let mut w = node();
@@ -166,7 +166,7 @@ fn forwarded_requests_of_a_node_are_bounded() {
 
 /// While users wait, the node goes on as ever.
 #[test]
-fn users_hold_up_nothing_of_the_node() {
+fn forwarded_requests_delay_none_of_the_nodes_own() {
     let mut w = node();
     (0..300).for_each(|token| ask_with(&mut w, token, s(300), 2));
     let reports = w.reports;

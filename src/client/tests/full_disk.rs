@@ -98,7 +98,7 @@ fn a_full_disk_is_reported_and_so_is_its_end() {
 }
 
 #[test]
-fn a_last_end_is_not_told_before_it_is_stored() {
+fn a_last_exit_is_not_reported_before_it_is_stored() {
     let mut w =
         World::new(&[assignment(1, &[Task { restart: restart(0, RestartMode::Fail), ..task("web") }])]);
     w.pass(s(20));

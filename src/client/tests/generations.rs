@@ -19,7 +19,7 @@ fn running() -> World {
 }
 
 #[test]
-fn an_older_index_stops_nothing_however_long_it_is_shown() {
+fn an_older_index_stops_no_allocation() {
     let mut w = running();
     let known = std::mem::take(&mut w.assigned);
     w.index = 5;

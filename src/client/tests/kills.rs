@@ -86,7 +86,7 @@ fn a_stop_during_the_groups_shutdown_delay_is_no_failure() {
 }
 
 #[test]
-fn no_end_waits_for_a_delay_that_is_called_off() {
+fn a_skipped_shutdown_delay_delays_no_stop() {
     for called_off_later in [false, true] {
         let mut task = once("web");
         task.shutdown_delay = s(30);
@@ -109,7 +109,7 @@ fn no_end_waits_for_a_delay_that_is_called_off() {
 }
 
 #[test]
-fn a_skipped_shutdown_delay_is_told() {
+fn a_skipped_shutdown_delay_is_reported() {
     let delayed = Task { shutdown_delay: s(30), ..once("web") };
     let mut w = running(&[delayed, once("plain")]);
     w.change(1, |a| {
@@ -124,7 +124,7 @@ fn a_skipped_shutdown_delay_is_told() {
 }
 
 #[test]
-fn a_stop_tells_the_others_once_that_the_leader_is_dead() {
+fn a_stop_adds_one_leader_dead_event_to_the_other_tasks() {
     let mut w = running(&leader_and_helper());
     w.stop_alloc(1);
     w.pass(s(3));
@@ -177,7 +177,7 @@ fn a_poststop_task_ends_before_failed_is_reported() {
 }
 
 #[test]
-fn an_end_in_the_turn_that_brings_the_wish_is_no_failure() {
+fn an_exit_in_the_turn_of_the_stop_is_no_failure() {
     let mut w = running(&[once("web")]);
     w.change(1, |a| a.desired = DesiredStatus::Stop);
     let run = w.processes[0].run;
@@ -190,7 +190,7 @@ fn an_end_in_the_turn_that_brings_the_wish_is_no_failure() {
 }
 
 #[test]
-fn an_end_before_the_wish_is_stored_counts_as_it_is() {
+fn an_exit_before_the_stop_is_stored_counts_by_itself() {
     for (task, status) in [(once("web"), "failed"), (task("web"), "complete")] {
         let mut w = running(&[task]);
         w.server_up = false;

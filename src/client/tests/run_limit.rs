@@ -86,7 +86,7 @@ fn a_failure_in_time_stays_a_failure() {
 }
 
 #[test]
-fn another_limit_holds_from_the_moment_it_comes() {
+fn a_changed_run_limit_applies_at_once() {
     let mut w = World::new(&[limited(s(60), &[task("work")])]);
     w.pass(s(30));
     w.change(1, |a| a.group.max_run_duration = Some(s(600)));

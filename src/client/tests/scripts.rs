@@ -95,7 +95,7 @@ fn poststop_tasks_run_though_the_agent_was_restarted_in_between() {
 /// A first run is durable before its directory is built, and that this was done is no promise: poststop tasks follow what may have run,
 /// also when a second power cut comes once its end is known.
 #[test]
-fn a_task_that_may_have_run_before_a_power_cut_has_run() {
+fn a_task_that_may_have_run_before_a_power_cut_counts_as_run() {
     let tasks = [task("main"), hooked("stop", Hook::Poststop, false)];
     let record = AllocRecord {
         assignment: assignment(1, &tasks),
@@ -238,7 +238,7 @@ fn delays_come_before_the_signal() {
 }
 
 #[test]
-fn a_dead_leader_takes_the_others_along_sidecars_last() {
+fn a_dead_leader_stops_the_others_and_sidecars_last() {
     let leader = Task { leader: true, restart: restart(0, RestartMode::Fail), ..task("lead") };
     let tasks = [leader, task("web"), hooked("side", Hook::Prestart, true)];
     let mut a = assignment(1, &tasks);
@@ -256,7 +256,7 @@ fn a_dead_leader_takes_the_others_along_sidecars_last() {
 }
 
 #[test]
-fn a_failed_task_takes_its_siblings_along() {
+fn a_failed_task_stops_its_siblings() {
     let bad = Task { restart: restart(0, RestartMode::Fail), ..task("bad") };
     let mut w = World::new(&[assignment(1, &[bad, task("good")])]);
     w.pass(s(2));
@@ -390,7 +390,7 @@ fn a_directory_that_cannot_be_built_fails_the_allocation() {
 }
 
 #[test]
-fn a_stop_that_comes_before_the_start_is_told_too() {
+fn a_stop_before_the_start_is_reported_too() {
     let mut a = assignment(1, &[task("web")]);
     a.desired = model::alloc::DesiredStatus::Stop;
     let mut w = World::new(&[a]);
@@ -427,7 +427,7 @@ fn ended_allocations_are_collected_and_never_run_again() {
 }
 
 #[test]
-fn a_dev_agent_takes_its_tasks_along() {
+fn a_dev_agent_stops_its_tasks() {
     let tasks = [Task { shutdown_delay: s(60), ..task("web") }, hooked("stop", Hook::Poststop, false)];
     let mut w = World::new(&[assignment(1, &tasks)]);
     w.pass(s(2));

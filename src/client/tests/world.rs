@@ -80,7 +80,7 @@ pub struct World {
     /// The servers that they tell nodes of.
     pub listed: ServerList,
     /// How often they did.
-    pub lists_told: u64,
+    pub lists_sent: u64,
     /// Machines that are no more.
     pub gone: BTreeSet<u64>,
     pub watch: Option<Watch>,
@@ -91,7 +91,7 @@ pub struct World {
     pub answers: Vec<Result<RequestOutcome, Refusal>>,
     /// What the node has sent for users of its agent, and what they were told.
     pub passed_on: Vec<(Peer, u64, NodeHttpRequest)>,
-    pub told_users: Vec<(u64, Result<ForwardedResponse, ForwardFailure>)>,
+    pub user_answers: Vec<(u64, Result<ForwardedResponse, ForwardFailure>)>,
     pub inbox: VecDeque<Input>,
     pub trace: Vec<String>,
     pub turns: u64,
@@ -130,7 +130,7 @@ impl World {
             generation: fixtures::generation(1),
             listed: ServerList::default(),
             stale: None,
-            lists_told: 0,
+            lists_sent: 0,
             gone: BTreeSet::new(),
             watch: None,
             duplicate: false,
@@ -138,7 +138,7 @@ impl World {
             requests: 0,
             answers: Vec::new(),
             passed_on: Vec::new(),
-            told_users: Vec::new(),
+            user_answers: Vec::new(),
             inbox: VecDeque::new(),
             trace: Vec::new(),
             turns: 0,
@@ -295,7 +295,7 @@ impl World {
                 self.inbox.push_back(Input::DirRemoved { alloc, result: Ok(()) });
             }
             Effect::Answer { result, .. } => self.answers.push(result),
-            Effect::Forwarded { token, result } => self.told_users.push((token, result)),
+            Effect::Forwarded { token, result } => self.user_answers.push((token, result)),
             Effect::ShutdownComplete => self.trace.push("done".into()),
         }
     }

@@ -23,7 +23,7 @@ const MAX_PATH_BYTES: usize = 4095;
 /// How many bytes the content type is detected from.
 const SNIFFED_BYTES: usize = 512;
 /// A path that is moved while it is resolved is resolved again.
-const ATTEMPTS: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// An allocation's directory.
 pub struct AllocFiles {
@@ -162,7 +162,7 @@ impl ResolvedFile {
 fn open_beneath(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let mut last = Errno::AGAIN;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         match openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
             Err(Errno::AGAIN) => last = Errno::AGAIN,
             other => return other,

@@ -1,5 +1,5 @@
-//! The node's side of what is asked of it: each question goes through the client's brain, which answers it or grants the
-//! way to files and processes. In one process the questions come through a queue; from elsewhere they will come as frames.
+//! The node's side of client RPC: each request goes through the client's brain, which answers it or grants access to files and
+//! processes. In one process requests come through a queue; from elsewhere they will come as frames.
 //!
 //! Refuses to know: HTTP, and which questions may be asked. Invariants: questions under way are bounded, each is answered
 //! or refused within `TIMEOUT`; whatever is opened for a caller ends when the caller leaves.

@@ -1,5 +1,5 @@
-//! What tasks and the machine use at present, as /proc and the control groups show it. Processor time is counted twice, a
-//! moment apart: what lies in between is what is told.
+//! What tasks and the machine use at present, as /proc and the control groups show it. Processor time is read twice,
+//! `SAMPLE_INTERVAL` apart: the difference is reported.
 //!
 //! Refuses to know: whose tasks they are. Nothing is measured while nobody asks.
 
@@ -19,7 +19,7 @@ use wire::resource_usage::{
 };
 
 /// The time between the two samples.
-const MOMENT: Duration = Duration::from_millis(200);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 /// The most disks that are reported.
 const MAX_DISKS: usize = 64;
 /// The most processes of a task that are reported one by one.
@@ -44,7 +44,7 @@ pub async fn of_runs(runs: Vec<RunningTask>, core_mhz: f64) -> AllocResourceUsag
         (Instant::now(), runs.iter().map(look).collect::<Vec<_>>(), runs)
     })
     .await;
-    Timer::after(MOMENT).await;
+    Timer::after(SAMPLE_INTERVAL).await;
     executor::unblock(move || {
         let cgroups = Cgroups::detect();
         let ticks = began.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
@@ -108,7 +108,7 @@ fn process(text: &str, page_bytes: u64) -> Option<Process> {
 
 pub async fn of_host(alloc_dir: PathBuf, core_mhz: f64) -> HostStats {
     let first = executor::unblock(|| read("/proc/stat")).await;
-    Timer::after(MOMENT).await;
+    Timer::after(SAMPLE_INTERVAL).await;
     executor::unblock(move || {
         let uptime = read("/proc/uptime");
         HostStats {

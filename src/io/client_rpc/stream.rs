@@ -1,5 +1,5 @@
-//! From a file that may grow to whoever reads along: pieces of bounded size through a bounded channel, and a sign of life
-//! when there is nothing new.
+//! Streams a file that may grow to its reader: chunks of bounded size through a bounded channel, and heartbeats while there is
+//! nothing new.
 //!
 //! Refuses to know: what the file is and who reads.
 

@@ -74,9 +74,9 @@ pub async fn serve(host: Arc<Host>, socket: TcpStream, permit: ConnectionPermit)
 
 /// Tells a connection that there are too many, and closes it.
 pub async fn refuse(socket: TcpStream) {
-    const CROWDED: &str =
+    const TOO_MANY_CONNECTIONS: &str =
         "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
-    close_with(socket, "429 Too Many Requests", CROWDED).await;
+    close_with(socket, "429 Too Many Requests", TOO_MANY_CONNECTIONS).await;
 }
 
 /// An answer outside of any request, and the end of the connection.
@@ -119,12 +119,12 @@ impl HttpConnection {
                 Err(error) => tracing::warn!(%error, "a session's connection did not become a websocket"),
             };
         }
-        if self.progress.is_late() {
+        if self.progress.head_timed_out() {
             let why = format!("the request's head did not come within {} seconds", HEAD_TIMEOUT.as_secs());
             return Box::pin(close_with(socket, "408 Request Timeout", &why)).await;
         }
         // what was malformed has its answer; a connection that broke has no reader
-        if !self.progress.has_left() && served.is_none_or(|error| error.is_parse()) {
+        if !self.progress.peer_closed() && served.is_none_or(|error| error.is_parse()) {
             Box::pin(linger(socket)).await;
         }
     }
@@ -182,7 +182,7 @@ impl HttpConnection {
         for (name, value) in self.host.settings.response_headers.get().iter() {
             replace(reply.headers_mut(), name, value);
         }
-        let crowded = self.permit.is_crowded(*self.host.settings.limits.get());
+        let crowded = self.permit.is_half_full(*self.host.settings.limits.get());
         self.progress.set_idle(if crowded { HEAD_TIMEOUT } else { IDLE_TIMEOUT });
         reply
     }

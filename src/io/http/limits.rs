@@ -19,7 +19,7 @@ impl Default for HttpLimits {
 }
 
 /// The most refusals that are being sent at once; beyond that a connection is closed without one.
-const REFUSALS: usize = 32;
+const MAX_REFUSALS: usize = 32;
 
 #[derive(Debug, Default)]
 pub struct ConnectionLimiter {
@@ -35,7 +35,7 @@ struct Counts {
 
 pub enum Admission {
     Accepted(ConnectionPermit),
-    /// Too many: to be told so, then closed.
+    /// Too many: answered with a refusal, then closed.
     Refused(ConnectionPermit),
     /// Far too many: to be closed at once.
     Dropped,
@@ -62,7 +62,7 @@ impl ConnectionLimiter {
         let crowded = limits.per_address > 0 && of_address >= limits.per_address;
         let permit = |kind| ConnectionPermit { limiter: self.clone(), kind };
         if counts.all >= limits.connections || (crowded && !from.is_loopback()) {
-            if counts.refusals >= REFUSALS {
+            if counts.refusals >= MAX_REFUSALS {
                 return Admission::Dropped;
             }
             counts.refusals += 1;
@@ -83,7 +83,7 @@ impl ConnectionLimiter {
 
 impl ConnectionPermit {
     /// Whether more than half of the permits are taken.
-    pub fn is_crowded(&self, limits: HttpLimits) -> bool {
+    pub fn is_half_full(&self, limits: HttpLimits) -> bool {
         self.limiter.counts().all > limits.connections / 2
     }
 }
@@ -138,7 +138,7 @@ mod tests {
         let limiter = Arc::<ConnectionLimiter>::default();
         let enter = || limiter.acquire([10, 0, 0, 1].into(), HttpLimits { connections: 0, per_address: 0 });
         let mut kept = Vec::new();
-        for _ in 0..REFUSALS {
+        for _ in 0..MAX_REFUSALS {
             match enter() {
                 Admission::Refused(permit) => kept.push(permit),
                 Admission::Accepted(_) | Admission::Dropped => panic!("expected a refusal"),

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// How long a write may not move: long enough for somebody who stopped their terminal to read.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
-/// How often the end of a request's bytes is kept back, so that its handler has come as far as they go.
+/// For how many turns the peer's end of input is delayed, so that the handler has read the whole request.
 const TURNS_BEFORE_END: u8 = 3;
 /// Read at a time.
 const CHUNK_BYTES: usize = 8 << 10;
@@ -46,15 +46,15 @@ const PHASES: [ConnectionPhase; 5] = [
     ConnectionPhase::Write,
 ];
 
-/// What a connection's socket and its requests have to know of each other.
+/// State that a connection's socket and its requests share.
 #[derive(Debug)]
 pub struct ConnectionProgress {
     phase: AtomicU8,
     idle_millis: AtomicU64,
     /// Something of the next request came while this one was handled.
     is_ahead: AtomicBool,
-    has_left: AtomicBool,
-    is_late: AtomicBool,
+    peer_closed: AtomicBool,
+    head_timed_out: AtomicBool,
 }
 
 impl ConnectionProgress {
@@ -63,8 +63,8 @@ impl ConnectionProgress {
             phase: AtomicU8::new(ConnectionPhase::Idle as u8),
             idle_millis: AtomicU64::new(idle.as_millis() as u64),
             is_ahead: AtomicBool::new(false),
-            has_left: AtomicBool::new(false),
-            is_late: AtomicBool::new(false),
+            peer_closed: AtomicBool::new(false),
+            head_timed_out: AtomicBool::new(false),
         }
     }
 
@@ -91,13 +91,13 @@ impl ConnectionProgress {
     }
 
     /// Whether the peer has closed its side.
-    pub fn has_left(&self) -> bool {
-        self.has_left.load(Ordering::Relaxed)
+    pub fn peer_closed(&self) -> bool {
+        self.peer_closed.load(Ordering::Relaxed)
     }
 
     /// Whether a head began and did not come whole.
-    pub fn is_late(&self) -> bool {
-        self.is_late.load(Ordering::Relaxed)
+    pub fn head_timed_out(&self) -> bool {
+        self.head_timed_out.load(Ordering::Relaxed)
     }
 
     fn read_timeout(&self, phase: ConnectionPhase) -> Option<Duration> {
@@ -147,12 +147,12 @@ impl TimedSocket {
             }
             _ => {}
         }
-        self.progress.has_left.store(true, Ordering::Relaxed);
+        self.progress.peer_closed.store(true, Ordering::Relaxed);
         Poll::Ready(Ok(0))
     }
 
     /// Bytes were read: a head begins, continues, or is read ahead.
-    fn came(&mut self, phase: ConnectionPhase) {
+    fn note_read(&mut self, phase: ConnectionPhase) {
         match phase {
             ConnectionPhase::Idle => {
                 self.read_timer = None;
@@ -180,7 +180,7 @@ impl TimedSocket {
         if phase == ConnectionPhase::Idle {
             return Poll::Ready(Ok(0));
         }
-        self.progress.is_late.store(true, Ordering::Relaxed);
+        self.progress.head_timed_out.store(true, Ordering::Relaxed);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -209,7 +209,7 @@ impl AsyncRead for TimedSocket {
             Poll::Ready(Ok(0)) => self.poll_end(cx, phase),
             Poll::Ready(Ok(read)) => {
                 self.turns = 0;
-                self.came(phase);
+                self.note_read(phase);
                 Poll::Ready(Ok(read))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pages_of_this_agent_may_ask_from_a_browser() {
+    fn websockets_of_foreign_origins_are_refused() {
         for (origin, foreign) in [
             (None, false),
             (Some("http://localhost:4646"), false),

@@ -1,7 +1,7 @@
 //! Control groups, v1 and v2: one group per run, for its limits and to find everything it started.
 //!
-//! Refuses to know: anything outside its own subtree, which it never writes to. What the machine cannot enforce is told in
-//! sentences that say what to enable. See client.md 27.
+//! Refuses to know: anything outside its own subtree, which it never writes to. Limits that the machine cannot enforce are
+//! reported in sentences that say what to enable. See client.md 27.
 
 use super::cgroup_usage;
 use std::fs::{self, File, OpenOptions};

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_read_is_not_waited_for() {
+    fn a_client_that_does_not_read_is_cut_off() {
         let (mut client, _peer) = pair();
         let event = Event::Refused { run: None, message: "x".repeat(1000) };
         let sent = (0..10_000).take_while(|_| client.send(&event) && client.flush().is_ok()).count();

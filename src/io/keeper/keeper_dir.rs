@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_keeps_its_name_and_gives_it_to_no_other() {
+    fn a_directory_has_a_stable_name_of_its_own() {
         let base = std::env::temp_dir().join(format!("drover-home-{}", std::process::id()));
         let (one, other, moved) = (base.join("one"), base.join("other"), base.join("moved"));
         create(&one).expect("a directory");

@@ -99,7 +99,7 @@ impl Output {
     }
 
     /// Whether the process writes to this output.
-    pub fn is_held_by(&self, pid: u32) -> bool {
+    pub fn is_open_in(&self, pid: u32) -> bool {
         let open = |fd: u32| rustix::fs::stat(format!("/proc/{pid}/fd/{fd}")).ok();
         [1, 2]
             .into_iter()

@@ -96,7 +96,7 @@ pub fn pidfd_signal(pidfd: &OwnedFd, signal: i32) {
     let _gone = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, info, flags) };
 }
 
-/// SIGKILL to a process that is not our child: through a descriptor, so that it cannot hit one that got its number since.
+/// SIGKILL to a process that is not our child: through a pidfd, so that it cannot hit a process that reuses the pid.
 pub fn pidfd_kill(seen: &ProcessStat) {
     let pidfd = watch(seen.pid);
     let same = stat(seen.pid).is_some_and(|now| now.start_ticks == seen.start_ticks);

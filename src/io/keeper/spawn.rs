@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn transient_errors_are_told_from_permanent_ones() {
+    fn transient_spawn_errors_are_recognised() {
         for (errno, passes) in
             [(libc::ENOENT, false), (libc::EACCES, false), (libc::ENOEXEC, false), (libc::EAGAIN, true)]
         {

@@ -330,7 +330,7 @@ impl Task {
     fn kill_strays(&self) -> bool {
         let Some(output) = &self.output else { return false };
         let strays = process::children_of(std::process::id()).into_iter();
-        let strays = strays.filter(|p| p.pid != self.pid && !p.zombie && output.is_held_by(p.pid));
+        let strays = strays.filter(|p| p.pid != self.pid && !p.zombie && output.is_open_in(p.pid));
         strays.map(|p| process::signal(p.pid, libc::SIGKILL)).count() > 0
     }
 

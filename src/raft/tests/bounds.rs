@@ -156,7 +156,7 @@ fn a_commit_index_alone_is_not_synced() {
 
 #[test]
 #[should_panic(expected = "a step is persisted before anything else")]
-fn nothing_is_asked_of_a_node_with_a_step_out() {
+fn a_node_with_a_pending_step_takes_no_other_call() {
     let (mut cluster, leader) = settled(10);
     cluster.node(leader).propose(b"a".to_vec()).unwrap();
     let _step = cluster.node(leader).step();

@@ -161,7 +161,7 @@ fn a_learner_of_an_idle_region_is_promoted() {
 }
 
 #[test]
-fn a_log_from_its_first_entry_on_takes_no_members() {
+fn a_log_without_compaction_takes_no_new_members() {
     let mut cluster = Cluster::new(7, &[]);
     let state = super::cluster::State { members: Members::of_voters([1]), ..Default::default() };
     cluster.budget_bytes = 0;
@@ -195,7 +195,7 @@ fn a_leader_that_applies_its_own_removal_steps_down() {
 }
 
 #[test]
-fn an_applied_change_is_not_told_again_after_a_crash() {
+fn an_applied_change_is_not_reported_again_after_a_crash() {
     let mut cluster = Cluster::new(9, &[1]);
     cluster.turns(1);
     let before = cluster.replicas[&1].state.clone();
@@ -254,7 +254,7 @@ fn a_removal_is_reported_once_a_majority_stored_its_commit() {
         cluster.crash(dead);
         let before = cluster.replicas[&leader].state.clone();
         let removal = change(&mut cluster, MembershipChange::Remove(dead)).unwrap();
-        assert!(!cluster.node(leader).is_known_by_majority(removal));
+        assert!(!cluster.node(leader).is_stored_by_majority(removal));
         if restarts {
             cluster.cut.extend(left.iter().map(|id| (*id, leader)));
             cluster.until("all have the entry", 20, |c| {
@@ -266,7 +266,7 @@ fn a_removal_is_reported_once_a_majority_stored_its_commit() {
         }
         cluster.until("a majority knows it", 300, |c| {
             let leader = c.leader();
-            leader.is_some_and(|id| c.node(id).is_known_by_majority(removal))
+            leader.is_some_and(|id| c.node(id).is_stored_by_majority(removal))
         });
         let lost = cluster.leader().unwrap();
         let left: Vec<u64> = left.into_iter().filter(|id| *id != lost).collect();
@@ -294,12 +294,12 @@ fn a_lone_voter_writes_that_a_member_is_removed() {
     let appends = node.step().expect("an entry");
     assert!(node.persisted(appends).committed.iter().any(|entry| entry.index == removal));
     node.applied();
-    assert!(!node.is_known_by_majority(removal), "no disk says so");
+    assert!(!node.is_stored_by_majority(removal), "no disk says so");
     let tells = node.step().expect("its commit is news");
     let written = crate::record::decode_hard_state(tells.batch.hard_state.as_ref().unwrap()).unwrap();
     assert!(written.commit >= removal);
     node.persisted(tells);
-    assert!(node.is_known_by_majority(removal) && !node.has_work());
+    assert!(node.is_stored_by_majority(removal) && !node.has_work());
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn only_the_leader_transfers_leadership_and_answers_reads() {
 
 /// The engine would pass the question on in the asker's name.
 #[test]
-fn a_read_index_goes_to_the_leader_with_its_senders_context() {
+fn a_read_index_request_carries_its_senders_context() {
     let mut s = scene();
     let third = 6 - s.leader - s.follower;
     let context = [third.to_be_bytes(), [0; 8], [0; 8]].concat();

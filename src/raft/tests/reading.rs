@@ -74,7 +74,7 @@ fn reads_are_lost_with_their_leader() {
 }
 
 #[test]
-fn a_follower_asks_again_when_its_question_is_lost() {
+fn a_follower_repeats_a_lost_read_index_request() {
     let mut cluster = Cluster::new(6, &[1, 2, 3]);
     let leader = cluster.elect();
     cluster.settle();

@@ -181,7 +181,7 @@ fn cores_are_the_lowest_that_are_free_and_worth_their_share() {
 }
 
 #[test]
-fn devices_are_taken_from_the_group_that_is_liked_best() {
+fn devices_come_from_the_group_with_the_best_affinity() {
     let gpu = |count, liked: &str| DeviceAsk {
         name: "nvidia/gpu".into(),
         count,
@@ -247,7 +247,7 @@ fn assert_exclusive(world: &Harness, seed: u64) {
 }
 
 #[test]
-fn nothing_is_ever_held_by_two() {
+fn no_port_device_or_core_is_assigned_twice() {
     let mut placed = 0;
     for seed in 0..150 {
         let mut random = Stream::new(seed, 9);

@@ -1,11 +1,11 @@
 //! The fleet: every node as a row of columns, so that placing decodes and allocates nothing per node. A projection of
-//! the state, kept current by whoever applies changes, read as immutable snapshots.
+//! the state, updated by the store as it applies changes, read as immutable snapshots.
 //!
 //! Refuses to know: jobs, constraints, scores, how nodes and allocations are stored.
 //!
 //! Invariants: a node keeps its slot while it is known; columns are chunks of `CHUNK` slots, and a change copies only
 //! the chunk it touches when a snapshot still holds the old one; usage of a node that is not known (any more, or yet)
-//! is kept aside, so that the order of changes does not matter.
+//! is kept separately, so that the order of changes does not matter.
 
 mod offered;
 mod profile;
@@ -94,7 +94,7 @@ impl FleetSnapshot {
     }
 
     /// The slots of all nodes, where these are at most `most`.
-    pub fn slots_of_few(&self, most: usize) -> Option<Vec<u32>> {
+    pub fn slots_if_at_most(&self, most: usize) -> Option<Vec<u32>> {
         (self.slots.len() <= most).then(|| self.slots.values().copied().collect())
     }
 
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_are_shared_and_let_go() {
+    fn profiles_are_shared_and_dropped_when_unused() {
         let mut fleet = fleet_of(10);
         assert_eq!(fleet.snapshot().profiles().flatten().count(), 1);
         let mut other = node(3);

@@ -91,8 +91,8 @@ impl UniqueProperties {
     }
 }
 
-/// One copy of every string, and of every list of names, that profiles use. What no profile uses any more goes at the next
-/// sweep, which comes when there is twice as much as after the last one.
+/// One copy of every string, and of every list of names, that profiles use. What no profile uses any more is removed by
+/// the next sweep, which runs when there is twice as much as after the last one.
 #[derive(Clone, Debug, Default)]
 pub struct Strings {
     known: BTreeSet<Arc<str>>,
@@ -193,7 +193,7 @@ mod tests {
     use model::time::Wall;
 
     #[test]
-    fn drivers_count_when_healthy_or_when_only_an_attribute_speaks() {
+    fn drivers_are_usable_if_healthy_or_set_by_an_attribute() {
         /// Detected and healthy; the attribute; usable.
         type Case = (Option<(bool, bool)>, Option<&'static str>, bool);
         let cases: [Case; 7] = [

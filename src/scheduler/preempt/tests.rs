@@ -79,7 +79,7 @@ fn worked_examples_of_distance_and_score() {
 }
 
 #[test]
-fn the_least_urgent_make_way_and_no_more_than_needed() {
+fn lowest_priorities_are_preempted_and_no_more_than_needed() {
     let mut w = world([node(1)]);
     let urgent = running(&mut w, sized("urgent", 45, 1000, 256), 1);
     let high = running(&mut w, sized("high", 40, 1500, 256), 1);
@@ -100,7 +100,7 @@ fn the_least_urgent_make_way_and_no_more_than_needed() {
 }
 
 #[test]
-fn one_makes_way_where_there_are_too_many() {
+fn one_alloc_is_preempted_where_max_allocs_is_reached() {
     let mut w = world([node_with(1, |i| i.max_allocs = 3)]);
     let [_, low, _] =
         [40, 20, 30].map(|priority| running(&mut w, sized(&priority.to_string(), priority, 100, 256), 1));
@@ -110,7 +110,7 @@ fn one_makes_way_where_there_are_too_many() {
 }
 
 #[test]
-fn nobody_makes_way_where_that_is_off_or_there_is_room() {
+fn nothing_is_preempted_if_disabled_or_where_room_is_left() {
     for job_type in JobType::ALL {
         for (on, nodes_preemption_would_help) in
             [(EVERYBODY, 1), (PreemptionConfig { system: false, ..PreemptionConfig::default() }, 0)]
@@ -188,7 +188,7 @@ fn r18_a_job_never_preempts_its_own_allocs() {
 }
 
 #[test]
-fn a_family_that_is_leaving_already_is_left_alone() {
+fn a_group_at_its_migrate_max_parallel_is_penalized() {
     let polite = |id: &str, cpu| {
         let mut spec = sized(id, 20, cpu, 256);
         let migrate = MigratePolicy {
@@ -291,7 +291,7 @@ fn holding(w: &mut Harness, spec: JobSpec, node: u128, ports: &[u16], gpus: &[&s
 }
 
 #[test]
-fn the_holder_of_the_port_or_the_device_makes_way() {
+fn the_holder_of_the_port_or_the_device_is_preempted() {
     let mut w = world([offering(1)]);
     running(&mut w, sized("idle", 10, 500, 256), 1);
     let web = holding(&mut w, sized("web", 30, 500, 256), 1, &[80], &["a"]);
@@ -365,7 +365,7 @@ fn sets(here: &[Held], priority: i64, ask: [i64; 3], ports: &[i64], gpus: i64) -
 }
 
 #[test]
-fn preemption_agrees_with_a_plain_look_at_every_set() {
+fn preemption_agrees_with_brute_force() {
     let (mut nodes_preemption_would_help, mut rooms, mut none) = (0, 0, 0);
     for seed in 0..400 {
         let mut random = Stream::new(seed, 0);
@@ -411,7 +411,7 @@ fn preemption_agrees_with_a_plain_look_at_every_set() {
 }
 
 #[test]
-fn several_placements_at_once_preempt_nothing_in_vain() {
+fn several_placements_preempt_no_more_than_needed() {
     let mut nodes_preemption_would_help = 0;
     for seed in 0..200 {
         let mut random = Stream::new(seed, 1);

@@ -20,7 +20,7 @@ impl DesiredUpdates {
     pub fn count_update(&mut self, alloc: &Allocation, update: Update) {
         let group = self.of(&alloc.group);
         match update {
-            // what is to be replaced and may not be yet is left alone, too
+            // an allocation that may not be replaced yet is ignored, too
             Update::Ignore | Update::Destructive => group.ignore += 1,
             Update::InPlace => group.in_place += 1,
         }

@@ -1,7 +1,7 @@
 //! Jobs that run on every node (scheduler.md 12): each ready node that may run a group gets its allocations, and
 //! changes reach as many nodes at a time as the job's deployment allows.
 //!
-//! Refuses to know what the job should have where something is already, and how far it may go: `reconcile::system` decides.
+//! Refuses to know what the job should have where something is already, and how many may be replaced: `reconcile::system` decides.
 
 use super::super::proposal::ProposedAllocs;
 use super::super::reconcile::{
@@ -80,8 +80,8 @@ impl<'a> Placer<'a> {
         Some(self.classify(alloc, proposal))
     }
 
-    /// Replaces as many outdated allocations as may be now, where the new one fits: nodes with canaries come first.
-    /// Gives those that are no canaries.
+    /// Replaces as many outdated allocations as the rollout allows now, where the new one fits: nodes with canaries come first.
+    /// Returns the replaced ones that are no canaries.
     fn replace_outdated(
         &mut self,
         mut outdated: Vec<Replacement<'a>>,

@@ -134,7 +134,7 @@ fn destructive_update_keeps_the_name() {
 }
 
 #[test]
-fn a_destructive_update_uses_what_the_old_one_gives_back() {
+fn a_destructive_update_uses_the_old_allocs_resources() {
     let mut whole_node = spec("a", 1);
     whole_node.groups[0].tasks[0].resources.cpu_mhz = 4_000;
     let mut world = settled(nodes(1), &whole_node);
@@ -369,7 +369,7 @@ fn class_eligibility_says_which_classes_could_run_it() {
 }
 
 #[test]
-fn class_eligibility_is_of_any_group_and_never_against_the_job() {
+fn a_class_is_eligible_if_it_fits_any_group_and_the_job() {
     let class = |n, class: &str| node_with(n, |i| i.class = class.into());
     let nodes = vec![class(1, "a"), class(2, "b"), class(3, "c")];
     let id = |n: usize| nodes[n].computed_class.clone();
@@ -407,7 +407,7 @@ fn a_constraint_on_what_is_unique_escapes_the_classes() {
 }
 
 #[test]
-fn resources_are_held_until_the_client_says_so() {
+fn resources_are_used_until_the_client_reports_the_end() {
     let mut full = spec("a", 1);
     full.groups[0].tasks[0].resources.cpu_mhz = 4_000;
     let mut world = settled(nodes(1), &full);

@@ -19,7 +19,7 @@ pub fn older_versions(
     allocs: &[Allocation],
 ) -> BTreeMap<u64, Job> {
     let mut out = BTreeMap::new();
-    let Some(job) = job.filter(|j| !j.spec.stop && may_be_held_back(j, latest)) else { return out };
+    let Some(job) = job.filter(|j| !j.spec.stop && may_place_older_version(j, latest)) else { return out };
     let other = |a: &&Allocation| a.job_create_index == job.create_index && a.job_version != job.version;
     for alloc in allocs.iter().filter(other).filter(|a| a.next.is_none()) {
         if out.contains_key(&alloc.job_version) {
@@ -37,7 +37,7 @@ pub fn older_versions(
     out
 }
 
-fn may_be_held_back(job: &Job, latest: Option<&Deployment>) -> bool {
+fn may_place_older_version(job: &Job, latest: Option<&Deployment>) -> bool {
     match latest.filter(|d| d.is_of(job)) {
         Some(d) => d.status != DeploymentStatus::Running || d.groups.values().any(|g| g.awaits_promotion()),
         None => job.spec.groups.iter().any(|g| g.update.is_some_and(|u| u.canary > 0)),

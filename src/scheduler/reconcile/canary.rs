@@ -10,10 +10,10 @@ use model::job::TaskGroup;
 use model::time::Wall;
 use std::collections::BTreeSet;
 
-/// A group's canaries, apart from what else it has: they are beyond its count.
+/// A group's canaries, separate from its other allocations: they are not part of its count.
 #[derive(Default)]
 pub struct Canaries<'a> {
-    /// Canaries on trial, the failed ones included: each is one of those that are wanted.
+    /// Unpromoted canaries, the failed ones included: each counts as one of those that are wanted.
     pub existing: u64,
     /// The indexes of their names.
     pub taken_indexes: BTreeSet<u64>,
@@ -35,7 +35,7 @@ pub fn partition<'a>(
         std::mem::take(allocs).into_iter().partition(|(_, a)| ordinary(a));
     *allocs = others;
     let (on_trial, unneeded): (AllocSet, AllocSet) =
-        canaries.into_iter().partition(|(_, a)| rollout.is_on_trial(a));
+        canaries.into_iter().partition(|(_, a)| rollout.is_unpromoted_canary(a));
     let unneeded = unneeded.into_iter().filter(|(_, a)| !a.server_terminal()).collect();
     let Tainted { untainted, migrating, lost, .. } = tainted::split(unneeded, None, input);
     changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(stop_not_needed));

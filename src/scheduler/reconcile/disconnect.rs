@@ -11,7 +11,7 @@ pub const UNKNOWN: &str = "alloc is unknown since its node is disconnected";
 const RECONNECTED: &str = "alloc not needed due to disconnected client reconnect";
 const FAILED: &str = "alloc was rescheduled because it failed";
 /// A node that stops its tasks by itself may need this long, even if their kill timeouts are shorter.
-const LEAST_KILL_TIME: Span = Span::seconds(5);
+const MIN_KILL_TIMEOUT: Span = Span::seconds(5);
 
 /// Chooses between a reconnected allocation and its replacement. `all`: the group's.
 pub fn reconcile_reconnected<'a>(
@@ -28,7 +28,7 @@ pub fn reconcile_reconnected<'a>(
         } else if outdated(job, alloc) {
             Some((*alloc, NOT_NEEDED))
         } else {
-            replacement.map(|r| (if replacement_stays(group, alloc, r) { *alloc } else { *r }, RECONNECTED))
+            replacement.map(|r| (if keeps_replacement(group, alloc, r) { *alloc } else { *r }, RECONNECTED))
         };
         stops.extend(stop.map(|(alloc, description)| Stop { alloc, description, client: None }));
     }
@@ -45,7 +45,7 @@ fn outdated(job: &Job, alloc: &Allocation) -> bool {
         || alloc.job_create_index < job.create_index
 }
 
-fn replacement_stays(group: &TaskGroup, original: &Allocation, replacement: &Allocation) -> bool {
+fn keeps_replacement(group: &TaskGroup, original: &Allocation, replacement: &Allocation) -> bool {
     let version = |a: &Allocation| (a.job_create_index, a.job_version);
     if version(replacement) > version(original) {
         return true;
@@ -87,7 +87,7 @@ fn started(group: &TaskGroup, alloc: &Allocation) -> Option<Wall> {
 }
 
 /// Until when the place of a lost allocation stays free, because its node may still be stopping it (scheduler.md 10.9).
-pub fn held_until(
+pub fn stop_on_client_until(
     policy: &DisconnectPolicy,
     group: &TaskGroup,
     alloc: &Allocation,
@@ -95,6 +95,6 @@ pub fn held_until(
 ) -> Option<Wall> {
     let kill = group.tasks.iter().map(|t| t.kill_timeout).max().unwrap_or(Span::ZERO);
     let lost = alloc.states.iter().find(|s| s.status == ClientStatus::Lost).map_or(now, |s| s.at);
-    let held = policy.stop_on_client_after? + kill.max(LEAST_KILL_TIME);
+    let held = policy.stop_on_client_after? + kill.max(MIN_KILL_TIMEOUT);
     (!lost.is_older_than(held, now)).then_some(lost + held)
 }

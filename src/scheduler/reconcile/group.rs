@@ -66,7 +66,7 @@ impl<'a> GroupReconciler<'_, 'a> {
     pub fn compute(mut self, allocs: AllocSet<'a>, classify: &mut Classify<'_, 'a>) -> bool {
         let (mut state, existed) = self.rollout.state_of(self.group);
         let runs_already = allocs.values().any(|a| is_of_version(a, self.job));
-        let held = self.held_until(&allocs);
+        let held = self.stop_on_client_until(&allocs);
         let mut sets = self.partition(allocs);
         let mut names = name_index(self.group, &sets);
         self.changes.stops.extend(sets.lost.values().copied().map(tainted::stop_lost));
@@ -102,9 +102,9 @@ impl<'a> GroupReconciler<'_, 'a> {
         idle && canaries.is_none() && self.rollout.group_is_done(self.group)
     }
 
-    /// Until when nothing may be placed, because nodes that went away may still be stopping what they have, and the
-    /// allocation that it is for (scheduler.md 8.2.9).
-    fn held_until(&self, allocs: &AllocSet<'a>) -> Option<(Wall, &'a Allocation)> {
+    /// The time before which nothing may be placed, because disconnected nodes may still stop their allocations; and the allocation
+    /// that decides it (scheduler.md 8.2.9).
+    fn stop_on_client_until(&self, allocs: &AllocSet<'a>) -> Option<(Wall, &'a Allocation)> {
         let policy = self.group.disconnect.as_ref()?;
         let newly_lost = tainted::split(allocs.clone(), Some(self.group), self.input).lost;
         let lost = |a: &&&Allocation| {
@@ -112,7 +112,7 @@ impl<'a> GroupReconciler<'_, 'a> {
             known || newly_lost.contains_key(&a.id)
         };
         let until = |a: &'a Allocation| {
-            disconnect::held_until(policy, self.group, a, self.input.now).map(|until| (until, a))
+            disconnect::stop_on_client_until(policy, self.group, a, self.input.now).map(|until| (until, a))
         };
         allocs.values().filter(lost).copied().filter_map(until).max_by_key(|(until, a)| (*until, a.id))
     }
@@ -153,7 +153,7 @@ impl<'a> GroupReconciler<'_, 'a> {
         }
     }
 
-    /// Stops the surplus (scheduler.md 8.2.12). Canaries on trial are beyond the count.
+    /// Stops the surplus (scheduler.md 8.2.12). Unpromoted canaries are not part of the count.
     fn stop_surplus(
         &mut self,
         state: &DeploymentGroup,
@@ -237,16 +237,16 @@ impl<'a> GroupReconciler<'_, 'a> {
         let timeout =
             expiry.and_then(|at| reschedule::disconnect_timeout(&sets.disconnecting, &followups, at));
         followups.extend(timeout);
-        followups.extend(held.and_then(|(at, alloc)| self.end_of_hold(at, alloc)));
+        followups.extend(held.and_then(|(at, alloc)| self.stop_on_client_followup(at, alloc)));
         self.changes.followups.extend(followups);
         self.changes.disconnected.extend(sets.disconnecting.into_values());
         self.changes.reconnected.extend(sets.reconnecting.into_values());
     }
 
-    /// The follow-up when a hold ends: a group that is held back is neither placed nor blocked, so nothing else would evaluate it again.
-    /// Each evaluation sees to one, unless the lost allocation waits for one already. One that is lost only now is stopped by this plan,
-    /// and cannot be amended by it, too.
-    fn end_of_hold(&self, at: Wall, alloc: &'a Allocation) -> Option<reschedule::Followup<'a>> {
+    /// The follow-up evaluation at the end of `stop_on_client_after`: until then the group is neither placed nor blocked, so nothing else
+    /// would evaluate it again. Each evaluation creates one, unless the lost allocation waits for one already. An allocation that is lost
+    /// only now is stopped by this plan, and cannot be amended by it, too.
+    fn stop_on_client_followup(&self, at: Wall, alloc: &'a Allocation) -> Option<reschedule::Followup<'a>> {
         if alloc.client != ClientStatus::Lost {
             return Some(reschedule::wait(at, Vec::new()));
         }
@@ -271,7 +271,7 @@ fn drop_older_terminal<'a>(job: &Job, mut allocs: AllocSet<'a>) -> AllocSet<'a> 
 /// Which names are taken (scheduler.md 8.2.11).
 fn name_index(group: &TaskGroup, sets: &GroupAllocSets) -> NameIndex {
     let all = [&sets.untainted, &sets.migrating, &sets.now, &sets.lost];
-    // of one that is away and was replaced the name is its replacement's, which keeps it wherever it goes
+    // the name of an unknown allocation that was replaced belongs to its replacement, on whatever node that is
     let has_a_name = |a: &&&Allocation| a.client != ClientStatus::Unknown || a.next.is_none();
     let named = all.into_iter().flat_map(|s| s.values()).filter(has_a_name);
     NameIndex::new(desired_count(group), named.map(|a| a.index()))

@@ -35,8 +35,8 @@ impl NameIndex {
         index
     }
 
-    /// Takes `n` for canaries: first names that will be free because their allocations are replaced, then free ones, then
-    /// such as no allocation should have.
+    /// Takes `n` for canaries: first names that become free because their allocations are replaced, then free ones, then
+    /// names beyond the count.
     pub fn canaries(
         &mut self,
         n: u64,
@@ -60,7 +60,7 @@ impl NameIndex {
         out
     }
 
-    /// Lets go of the `n` highest taken indexes and returns them.
+    /// Releases the `n` highest taken indexes and returns them.
     pub fn highest(&mut self, n: u64) -> Vec<u64> {
         let n = usize::try_from(n).unwrap_or(usize::MAX);
         let out: Vec<u64> = self.taken.keys().rev().take(n).copied().collect();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn highest_lets_the_highest_go() {
+    fn highest_releases_the_highest_names() {
         let mut names = NameIndex::new(4, [0, 1, 1, 3, 9]);
         assert_eq!(names.highest(2), [9, 3]);
         assert_eq!(next(&mut names, 2), [2, 3]);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_is_one_until_all_but_one_let_go() {
+    fn a_name_is_a_duplicate_until_one_holder_is_left() {
         let mut names = NameIndex::new(3, [1, 1]);
         assert!(names.is_duplicate(1) && !names.is_duplicate(0));
         names.release(1);

@@ -1,5 +1,5 @@
-//! Which allocations that failed are placed again, now or later (scheduler.md 9), and when somebody has to look
-//! again. Refuses to know where they go.
+//! Which allocations that failed are placed again, now or later (scheduler.md 9), and when a follow-up
+//! evaluation is due. Refuses to know where they are placed.
 
 use super::{AllocSet, ReconcileInput, tainted};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
@@ -11,9 +11,9 @@ use model::time::{Span, Wall};
 const DELAYED: &str = "created for delayed rescheduling";
 const DISCONNECTED: &str = "created for delayed disconnect timeout";
 /// A placement that is due so soon is made at once.
-const NOW: Span = Span::seconds(1);
+const RESCHEDULE_WINDOW: Span = Span::seconds(1);
 /// Placements that are due within this of the first are made together with it.
-const BATCH: Span = Span::seconds(5);
+const BATCHED_FAILED_ALLOC_WINDOW: Span = Span::seconds(5);
 
 /// An evaluation to come.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,11 +92,11 @@ fn due(input: &ReconcileInput, group: &TaskGroup, alloc: &Allocation) -> Due {
         return Due::Never;
     }
     let delay = policy.next_delay(&alloc.reschedules, since);
-    // whatever the clocks say, nobody waits for longer than the delay
+    // whatever the clocks say, no reschedule waits for longer than the delay
     let at = (since + delay).min(input.now + delay);
     match alloc.followup_eval {
         Some(eval) if eval == input.eval.id => Due::Now,
-        _ if at - input.now <= NOW => Due::Now,
+        _ if at - input.now <= RESCHEDULE_WINDOW => Due::Now,
         Some(eval) if (input.is_pending)(eval) => Due::AwaitsFollowup,
         // the follow-up came and found no room, after a clock that ran ahead had dated the failure in the future
         Some(_) => Due::Now,
@@ -104,7 +104,7 @@ fn due(input: &ReconcileInput, group: &TaskGroup, alloc: &Allocation) -> Due {
     }
 }
 
-/// Since when the allocation does not do its work, if it is one that may be replaced for it.
+/// When the allocation failed or disconnected, if it may be replaced for that.
 fn missing_since(input: &ReconcileInput, group: &TaskGroup, alloc: &Allocation) -> Option<Wall> {
     match alloc.client {
         _ if alloc.desired != DesiredStatus::Run || alloc.next.is_some() => None,
@@ -137,7 +137,7 @@ pub fn batch_by_time<'a>(mut later: Vec<(Wall, &'a Allocation)>) -> Vec<Followup
     later.sort_by_key(|(at, alloc)| (*at, alloc.id));
     let mut out: Vec<Followup> = Vec::new();
     for (at, alloc) in later {
-        match out.last_mut().filter(|batch| at - batch.at < BATCH) {
+        match out.last_mut().filter(|batch| at - batch.at < BATCHED_FAILED_ALLOC_WINDOW) {
             Some(batch) => batch.allocs.push(alloc),
             None => out.push(wait(at, vec![alloc])),
         }

@@ -108,8 +108,8 @@ impl<'a> Rollout<'a> {
         alloc.deployment.is_some() && alloc.deployment == self.current.map(|d| d.id)
     }
 
-    /// Whether the allocation is a canary of this version's deployment that is not promoted yet.
-    pub fn is_on_trial(&self, alloc: &Allocation) -> bool {
+    /// Whether the allocation is a canary of this version's deployment that is not promoted.
+    pub fn is_unpromoted_canary(&self, alloc: &Allocation) -> bool {
         alloc.is_canary() && self.contains(alloc) && !self.is_failed()
     }
 

@@ -11,14 +11,14 @@ pub struct GroupAllocs<'s, 'a> {
     pub migrating: &'s mut AllocSet<'a>,
     /// Failed, to be placed again.
     pub now: &'s mut AllocSet<'a>,
-    /// Promoted canaries: empty while they are on trial.
+    /// Promoted canaries: empty until they are promoted.
     pub canaries: &'s AllocSet<'a>,
 }
 
-/// Takes out what is more than the count. First those whose names others have: what a promoted canary has replaced, then what a newer
-/// version has doubled. Were the failed ones stopped before them, the count would be right, and two would run under one name for good.
-/// Then what has failed, so that nothing else that runs is stopped for it; then what has to leave its node anyway; then those with the
-/// highest names, and any others. Completed allocations stay, and so do unknown ones.
+/// Stops what exceeds the count. First allocations whose name another one has: those that a promoted canary replaces, then those of which a
+/// newer version runs. If failed ones were stopped before them, the count would be right, but two allocations would keep one name. Then
+/// failed ones, so that no running one is stopped in their place; then those that have to leave their nodes anyway; then those with the
+/// highest names, and any others. Completed and unknown allocations stay.
 pub fn stop_surplus<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
     let GroupAllocs { untainted, migrating, now, canaries } = held;
     let known = untainted.values().filter(|a| a.client != ClientStatus::Unknown).count();

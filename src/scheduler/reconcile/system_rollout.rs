@@ -19,7 +19,7 @@ pub enum Fill {
     PreviousVersion,
 }
 
-/// What one look at the group found, and what is done about it.
+/// The state of the group as it was found, and what is done about it.
 #[derive(Default)]
 pub struct GroupRollout {
     /// What new and updated allocations become part of.
@@ -73,11 +73,11 @@ impl GroupProgress {
         self.undecided += u64::from(lives && healthy.is_none());
         self.has_failed |= healthy == Some(false) && alloc.next.is_none();
         self.has_unhealthy |= healthy == Some(false) && lives;
-        self.living_canaries += u64::from(lives && rollout.is_on_trial(alloc));
+        self.living_canaries += u64::from(lives && rollout.is_unpromoted_canary(alloc));
     }
 
-    /// Notes an allocation of the newest version in another's place. One created in the future was placed under a wrong clock:
-    /// nothing waits for that to become true.
+    /// Notes an allocation of the newest version that replaced another. One with a creation time in the future was placed under a
+    /// wrong clock: `stagger` does not wait for it.
     pub fn count_replacement(&mut self, alloc: &Allocation, stagger: Span, now: Wall) {
         let over = alloc.create_time + stagger;
         if alloc.create_time <= now && over > now {
@@ -140,7 +140,7 @@ impl GroupRollout {
         (self.most != Some(0)).then_some(self.state.awaits_promotion())
     }
 
-    /// When the next nodes may follow, if it is not the health of the last ones that they wait for.
+    /// When the next nodes may follow, if they wait for `stagger` and not for the health of the last ones.
     pub fn next_batch_at(&self) -> Option<Wall> {
         let tried = self.state.awaits_promotion()
             && self.found.living_canaries + self.replaced >= self.state.desired_canaries;
@@ -166,7 +166,9 @@ impl GroupRollout {
         let failed = |a: &Allocation| a.client == ClientStatus::Failed && !a.server_terminal();
         match left {
             Some(old) if failed(old) && rollout.is_of_paused_or_failed(old) => Fill::Nothing,
-            Some(old) if !self.open && rollout.is_on_trial(old) => Fill::NewestVersion { canary: true },
+            Some(old) if !self.open && rollout.is_unpromoted_canary(old) => {
+                Fill::NewestVersion { canary: true }
+            }
             Some(_) if !self.open => Fill::PreviousVersion,
             None if !self.open => Fill::Nothing,
             _ => Fill::NewestVersion { canary: false },

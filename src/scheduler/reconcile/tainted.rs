@@ -15,7 +15,7 @@ pub struct Tainted<'a> {
     /// Allocations that are to leave their nodes.
     pub migrating: AllocSet<'a>,
     pub lost: AllocSet<'a>,
-    /// Allocations whose node has just stopped answering, and whose group can sit that out.
+    /// Allocations whose node has just disconnected, and whose group has a `lost_after`.
     pub disconnecting: AllocSet<'a>,
     /// Allocations that were unknown, and report again.
     pub reconnecting: AllocSet<'a>,

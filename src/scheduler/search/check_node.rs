@@ -1,5 +1,5 @@
-//! A look at one given node: for jobs that are to run on each, there is nothing to choose. Refuses to know which nodes those
-//! are.
+//! The check of one given node, for jobs that run on every node and so have none to choose. Refuses to know which nodes
+//! those are.
 
 use super::{NodeState, Search};
 use crate::proposal::ProposedAllocs;
@@ -21,7 +21,7 @@ impl<'a> Search<'a> {
         match self.node_states[slot as usize] {
             NodeState::Fits => NodeCheck::Fits(self.metric_at(slot)),
             NodeState::Exhausted(short) => NodeCheck::Exhausted(self.text(short).into_owned()),
-            NodeState::Outside | NodeState::HostTaken | NodeState::PoolClosed => NodeCheck::Filtered,
+            NodeState::Filtered | NodeState::HostTaken | NodeState::PoolClosed => NodeCheck::Filtered,
         }
     }
 

@@ -14,7 +14,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A node has from one to so many scores of its own that stay with it: its fit, its affinity, its anti-affinity.
+/// A node has one to three scores of its own: its fit, its affinity, its anti-affinity.
 const MAX_OWN_SCORES: usize = 3;
 
 /// A node that may be chosen, and how good it is.

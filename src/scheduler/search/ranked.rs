@@ -30,7 +30,7 @@ impl ScoredNode {
     }
 }
 
-/// More than this are not kept in sight, however many come.
+/// The most entries that `front` holds.
 const MAX_FRONT: usize = 24;
 
 #[derive(Default)]

@@ -56,7 +56,7 @@ fn the_fuller_node_wins_until_anti_affinity_outweighs_it() {
 }
 
 #[test]
-fn to_spread_is_to_take_the_emptier_node() {
+fn the_spread_algorithm_takes_the_emptier_node() {
     let small = node_with(1, |i| i.capacity = amount(1_000, 1_024, 10_000));
     let mut world = Harness::of_nodes(vec![small, node(2)]);
     let spec = spec("a", 1);
@@ -206,7 +206,7 @@ fn distinct_hosts_takes_each_node_once() {
 }
 
 #[test]
-fn distinct_property_allows_so_many_per_value() {
+fn distinct_property_limits_allocs_per_value() {
     let rack = |n, rack: &str| node_with(n, |i| drop(i.meta.insert("rack".into(), rack.into())));
     let nodes = || vec![rack(1, "r1"), rack(2, "r1"), rack(3, "r2"), node(4)];
     for (right, placed) in [("", 2), ("1", 2), ("2", 4), ("x", 0)] {

@@ -90,7 +90,7 @@ impl Made {
 }
 
 #[test]
-fn every_reason_is_counted_as_a_plain_look_at_each_node_does() {
+fn every_reason_is_counted_as_brute_force_does() {
     let (mut with_nearest, mut with_alone) = (0, 0);
     for seed in 0..WORLDS {
         let made = made(seed);

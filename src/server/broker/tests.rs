@@ -35,7 +35,7 @@ fn priority_first_then_age() {
 
 /// The entry that ends the worker's evaluation also cancels the one that takes its place, as a plan does with blocked ones.
 #[test]
-fn nothing_is_superseded_by_what_was_canceled_unseen() {
+fn canceling_a_pending_eval_restores_those_it_superseded() {
     let mut b = Broker::new(1);
     let (first, canceled, newest) = (eval(1, "a", 50, 1), eval(2, "a", 90, 2), eval(3, "a", 10, 3));
     for e in [&first, &canceled, &newest] {
@@ -128,8 +128,8 @@ fn an_evaluation_that_waits_has_no_slot_until_it_is_due() {
     let mut b = Broker::new(1);
     let (later, other) = (eval(1, "a", 50, 1), eval(2, "a", 50, 2));
     let due = T0.after(Span::seconds(30));
-    b.hold(later.clone(), due);
-    b.hold(later.clone(), T0.after(Span::hours(1)));
+    b.enqueue_at(later.clone(), due);
+    b.enqueue_at(later.clone(), T0.after(Span::hours(1)));
     b.enqueue(other.clone(), T0);
     assert_eq!((take(&mut b, 1, T0), b.next_deadline()), (Some(other.id), Some(due)));
     b.ack(other.id, token(1), T0).unwrap();
@@ -137,13 +137,13 @@ fn an_evaluation_that_waits_has_no_slot_until_it_is_due() {
     assert_eq!(take(&mut b, 2, T0), None);
     b.expire(due);
     assert_eq!(take(&mut b, 3, due), Some(later.id));
-    b.hold(later.clone(), due.after(Span::seconds(1)));
+    b.enqueue_at(later.clone(), due.after(Span::seconds(1)));
     b.ack(later.id, token(3), due).unwrap();
     assert!(b.contents().is_empty(), "not taken in twice");
 }
 
 #[test]
-fn waits_are_kept_and_nothing_is_taken_twice() {
+fn delayed_evals_keep_their_time_and_are_enqueued_once() {
     let mut b = Broker::new(1);
     let mut e = eval(1, "a", 50, 1);
     e.wait = Span::seconds(60);

@@ -45,7 +45,7 @@ fn judge(deployment: &Deployment, job: &Job, allocs: &[Allocation], late: bool) 
 }
 
 #[test]
-fn unhealthy_allocs_are_retried_as_their_policy_says() {
+fn unhealthy_allocs_are_retried_by_their_reschedule_policy() {
     let (mut deployment, job, mut allocs) = case(&[(Some(true), false), (Some(false), false)]);
     let bad = allocs[1].id;
     let found = judge(&deployment, &job, &allocs, false);
@@ -94,7 +94,7 @@ fn system_allocs_are_retried_once_on_their_node() {
 }
 
 #[test]
-fn a_group_whose_time_is_over_fails_unless_it_has_what_it_wants() {
+fn a_late_group_fails_unless_healthy_or_waiting_for_promotion() {
     let (mut deployment, job, allocs) = case(&[(Some(true), false), (None, false)]);
     assert!(matches!(judge(&deployment, &job, &allocs, false), WatcherAction::Nothing));
     let found = judge(&deployment, &job, &allocs, true);

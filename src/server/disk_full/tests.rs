@@ -37,7 +37,7 @@ impl Alone {
 }
 
 #[test]
-fn evaluations_rest_while_the_disk_is_full() {
+fn no_evals_are_dispatched_while_the_disk_is_full() {
     let mut alone = Alone::with(|_| {});
     alone.add_node(info(1));
     let task = alone.tasks(vec![asks(registration(spec("a", 1)))]).remove(0);
@@ -68,7 +68,7 @@ fn an_evaluation_whose_plan_is_on_its_way_is_not_planned_again() {
 }
 
 #[test]
-fn nodes_are_heard_and_ask_again_while_the_disk_is_full() {
+fn heartbeats_count_and_writes_wait_while_the_disk_is_full() {
     let mut alone = Alone::with(|_| {});
     let (ready, new) = (info(1), info(2));
     alone.add_node(ready.clone());

@@ -96,7 +96,7 @@ fn leaving(alone: &Alone) -> usize {
 }
 
 #[test]
-fn nodes_that_drain_together_share_what_may_be_away() {
+fn nodes_that_drain_together_share_max_parallel() {
     let mut alone = spread_out(3);
     (1..=2).for_each(|n| drain(&mut alone, n));
     alone.turns(20);
@@ -107,7 +107,7 @@ fn nodes_that_drain_together_share_what_may_be_away() {
 }
 
 #[test]
-fn the_next_leaves_when_the_successor_counts() {
+fn the_next_alloc_drains_once_the_replacement_is_healthy() {
     let mut alone = spread_out(2);
     (1..=2).for_each(|n| drain(&mut alone, n));
     alone.turns(20);

@@ -18,7 +18,7 @@ fn a_paused_broker_hands_out_nothing_until_resumed() {
     assert_eq!(alone.pause(true), []);
     assert_eq!(alone.register("c"), []);
     assert_eq!(
-        (alone.server.queued_in_the_pause(), alone.server.next_deadline() == Some(Mono(0))),
+        (alone.server.queued_while_paused(), alone.server.next_deadline() == Some(Mono(0))),
         (0, false)
     );
     let late = alone.open()[0];
@@ -28,7 +28,7 @@ fn a_paused_broker_hands_out_nothing_until_resumed() {
         result: Err("late".into()),
     };
     alone.turn(vec![lost]);
-    assert_eq!(alone.server.queued_in_the_pause(), 0, "what a worker says too late is nothing");
+    assert_eq!(alone.server.queued_while_paused(), 0, "what a worker says too late is nothing");
     let given = alone.pause(false);
     assert_eq!(given.len(), 1);
     let all: std::collections::BTreeSet<EvalId> = alone.open().into_iter().collect();
@@ -41,13 +41,13 @@ fn a_new_leader_keeps_the_pause() {
     assert!(alone.leader().evals.is_paused(), "a new region begins as its first server is configured");
     alone.register("a");
     alone.change_leader();
-    assert_eq!((alone.leader().evals.is_paused(), alone.server.queued_in_the_pause()), (true, 0));
+    assert_eq!((alone.leader().evals.is_paused(), alone.server.queued_while_paused()), (true, 0));
     alone.pause(false);
     assert_eq!(alone.leader().evals.broker().contents().len(), 1);
 }
 
 #[test]
-fn a_region_that_is_there_does_not_begin_anew() {
+fn scheduler_settings_of_an_existing_region_stay() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.server.config.scheduler.algorithm = Algorithm::Spread;
     alone.change_leader();
@@ -63,7 +63,7 @@ fn many_are_deleted_in_parts_and_counted_together() {
     let why = refused.unwrap_err().message;
     assert_eq!(why, "eval broker is enabled; eval broker must be paused to delete evals");
     alone.pause(true);
-    let count = DELETED_AT_ONCE * 2 + 5;
+    let count = EVALS_PER_ENTRY * 2 + 5;
     let done = |n: usize| Evaluation { status: EvalStatus::Complete, ..eval(n as u128 + 1, "gone") };
     let evals: Vec<Evaluation> = (0..count).map(done).collect();
     let ids: Vec<EvalId> = evals.iter().map(|e| e.id).collect();

@@ -81,7 +81,7 @@ mod tests {
         let mut alone = Alone::with(|config| config.scheduler.pause_eval_broker = true);
         let evals = (1..=EVALS).map(|n| eval(n, &format!("job-{n:03}"))).collect();
         alone.propose(&Command::UpdateEvals { evals, at: AT });
-        assert_eq!(alone.server.queued_in_the_pause(), 0);
+        assert_eq!(alone.server.queued_while_paused(), 0);
         alone
     }
 
@@ -124,7 +124,7 @@ mod tests {
         assert!(!queued(&mut alone).is_empty());
         assert_eq!(alone.pause(true), []);
         alone.turns(10);
-        assert_eq!((alone.server.queued_in_the_pause(), alone.leader().evals.is_paused()), (0, true));
+        assert_eq!((alone.server.queued_while_paused(), alone.leader().evals.is_paused()), (0, true));
         alone.pause(false);
         alone.turns(10);
         assert_eq!(queued(&mut alone).len(), EVALS as usize);

@@ -206,7 +206,7 @@ fn a_server_that_has_heard_of_a_region_begins_none() {
 }
 
 #[test]
-fn a_server_that_was_told_begins_the_same_region_once() {
+fn a_named_founder_begins_the_same_region_once() {
     let mut meeting = Meeting::of(&[(5, 2)]);
     let info = server_info("other");
     let say = |founding: Founding| {
@@ -252,11 +252,11 @@ fn a_learner_holds_no_stamps_of_a_region_of_one_voter() {
     server.clocks.own.observe_stamp(Some(AT), Some(meeting.now));
     server.turn(Now { mono: meeting.now.after(Span::millis(1)), wall: Some(AT + Span::hours(48)) }, vec![]);
     assert!(server.clocks.own.jumped_at().is_some());
-    assert!(!server.clocks.own.is_held(), "nobody could ever confirm the time");
+    assert!(!server.clocks.own.is_in_doubt(), "nobody could ever confirm the time");
 }
 
 #[test]
-fn no_snapshot_of_a_removed_server_is_heard() {
+fn snapshots_of_a_removed_server_are_dropped() {
     let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
     meeting.run(Span::seconds(10));
     let leader = meeting.servers.iter().position(|server| server.status().ready).expect("one leads");
@@ -287,7 +287,7 @@ fn no_snapshot_of_a_removed_server_is_heard() {
 }
 
 #[test]
-fn a_removed_server_knows_no_leader() {
+fn a_removed_server_shows_no_leader() {
     let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
     meeting.run(Span::seconds(10));
     let gone = meeting.servers.iter().position(|server| !server.status().ready).expect("one follows");

@@ -108,7 +108,7 @@ fn each_refused_part_of_a_plan_is_counted() {
 }
 
 #[test]
-fn names_are_told_once() {
+fn names_of_metrics_are_distinct() {
     let mut names: Vec<&str> = Counter::NAMES.iter().chain(Timed::NAMES).copied().collect();
     let all = names.len();
     names.sort_unstable();

@@ -62,7 +62,7 @@ fn a_watch_is_answered_with_the_states_generation() {
 }
 
 #[test]
-fn a_node_is_told_the_servers_when_their_list_has_changed() {
+fn a_changed_server_list_answers_a_nodes_watch() {
     let mut alone = Alone::with(|_| {});
     let info = info(1);
     alone.add_node(info.clone());
@@ -91,7 +91,7 @@ fn a_node_is_told_the_servers_when_their_list_has_changed() {
 }
 
 #[test]
-fn a_ready_node_that_changes_is_news_to_system_jobs() {
+fn a_changed_ready_node_evaluates_system_jobs() {
     type Case = (&'static str, &'static str, fn(&mut NodeInfo));
     let changes: [Case; 2] = [
         ("${meta.rack}", "r1", |info| drop(info.meta.insert("rack".into(), "r1".into()))),
@@ -144,7 +144,7 @@ fn a_silent_nodes_allocation_is_waited_for_until_lost_after() {
     spec.groups[0].disconnect = Some(policy);
     alone.work(vec![asks(registration(spec))]);
     let mut away = alone.allocs("a").remove(0);
-    assert!(someone_waits(&alone.view(), info.id, AT).unwrap(), "nobody has looked yet");
+    assert!(has_alloc_within_lost_after(&alone.view(), info.id, AT).unwrap(), "nobody has looked yet");
     away.client = ClientStatus::Unknown;
     away.states.push(StateChange { status: ClientStatus::Unknown, at: AT });
     let nodes = vec![NodePlan { node_id: info.id, stops: vec![], places: vec![away.clone()] }];
@@ -153,7 +153,7 @@ fn a_silent_nodes_allocation_is_waited_for_until_lost_after() {
     alone.turn(vec![]);
     for (seconds, waits) in [(59, true), (60, false), (-86_400, false)] {
         let at = AT + Span::seconds(seconds);
-        assert_eq!(someone_waits(&alone.view(), info.id, at).unwrap(), waits, "{seconds}");
+        assert_eq!(has_alloc_within_lost_after(&alone.view(), info.id, at).unwrap(), waits, "{seconds}");
     }
     let mut back = alone.node(info.id);
     (back.status, back.status_updated) = (NodeStatus::Initializing, AT);
@@ -165,7 +165,7 @@ fn a_silent_nodes_allocation_is_waited_for_until_lost_after() {
 }
 
 #[test]
-fn a_server_behind_its_node_takes_no_report() {
+fn a_server_behind_its_node_refuses_reports() {
     let mut alone = Alone::with(|_| {});
     let info = info(1);
     alone.add_node(info.clone());
@@ -183,7 +183,7 @@ fn a_server_behind_its_node_takes_no_report() {
 }
 
 #[test]
-fn evaluations_beyond_an_entrys_bound_come_behind_it() {
+fn surplus_evaluations_follow_in_further_entries() {
     let mut alone = Alone::with(|_| {});
     let mut jobs = MAX_EVALS_PER_ENTRY + 3;
     while jobs > 0 {

@@ -56,7 +56,7 @@ impl Alone {
 }
 
 #[test]
-fn each_moment_has_its_launch() {
+fn each_time_of_the_schedule_launches_once() {
     let mut alone = timed("* * * * *");
     for minute in 1..=5 {
         alone.wait(59);

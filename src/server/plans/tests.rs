@@ -6,16 +6,18 @@ use super::super::testing::{Alone, asks, registration};
 use super::super::worker;
 use super::*;
 use model::alloc::ClientStatus;
-use model::claims::{DeviceAsk, DeviceGroup, DeviceInstance, Network, NodeAddress, Port};
+use model::claims::{
+    DeviceAsk, DeviceGroup, DeviceInstance, HeldNetwork, HeldPort, Network, NodeAddress, Port,
+};
 use model::eval::Trigger;
 use model::id::{EvalId, EvalToken, JobKey};
 use model::job::JobSpec;
 use model::node::{NodeInfo, NodeStatus};
 use model::plan::AllocStop;
 use model::plan::Decision;
-use model::resources::Amount;
+use model::resources::{AllocResources, Amount};
 use model::scheduling::{PreemptionConfig, SchedulerSettings};
-use state::samples::{AT, info, node_id, spec};
+use state::samples::{AT, alloc_id, info, node_id, spec};
 use wire::command::AllocUpdate;
 use wire::command::Command;
 use wire::command::NodeUpdateRequest;
@@ -156,6 +158,31 @@ fn room_that_an_end_frees_under_a_plan_in_flight_counts_once() {
     assert!(fits(&mut alone, 1_000), "nothing is counted any more");
 }
 
+/// Its ports, too.
+#[test]
+fn what_a_plan_changes_of_an_ended_allocation_is_forgotten() {
+    let on_port = |value: u16| {
+        let port = HeldPort { value, host_ip: "10.0.0.1".into(), ..HeldPort::default() };
+        let network = HeldNetwork { ports: vec![port], ..HeldNetwork::default() };
+        AllocResources { networks: vec![network], ..AllocResources::default() }
+    };
+    let low = only_alloc(&crowded(), "low");
+    let known = |n: u16| Allocation { id: alloc_id(n.into()), resources: on_port(8_000 + n), ..low.clone() };
+    let mut taken = Taken::default();
+    taken.take(on_port(9_000).holding());
+    taken.change(&known(1), on_port(9_001).holding());
+    taken.change(&known(2), Holding::default());
+    let claim = |value: u16| Claim::Port("10.0.0.1".parse().expect("an address"), value);
+    let more = |taken: &Taken| [8_001, 8_002, 9_000, 9_001].map(|port| taken.more(&claim(port)));
+    assert_eq!(more(&taken), [-1, -1, 1, 1]);
+    taken.forget(alloc_id(2));
+    assert_eq!(more(&taken), [-1, 0, 1, 1]);
+    taken.forget(alloc_id(1));
+    taken.forget(alloc_id(1));
+    assert_eq!(more(&taken), [0, 0, 1, 0], "what is placed anew stays");
+    assert_eq!(taken.amount, on_port(9_000).holding().amount);
+}
+
 /// The node may never say that those that were preempted have ended.
 #[test]
 fn an_update_that_takes_nothing_more_needs_no_room() {
@@ -233,7 +260,7 @@ fn an_allocation_that_changed_is_not_preempted() {
         |alone, _| drop(alone.submit(sized("low", 45, 900))),
         // somebody else, under way, has its room
         |alone, low| {
-            let taken = Taken { leaving: vec![low.id], ..Taken::default() };
+            let taken = Taken { stopping: vec![low.id], ..Taken::default() };
             alone.leader().plans.submit(under_way(), vec![(low.node_id, taken)]);
         },
     ];
@@ -265,7 +292,7 @@ fn plans_unaware_of_a_preemption_change_nothing_of_it() {
         accepted(alone, &Plan { nodes: vec![part], ..Plan::default() })
     };
     assert_eq!((in_place(&mut alone), moved(&mut alone)), (1, 1));
-    let taken = Taken { leaving: vec![low.id], ..Taken::default() };
+    let taken = Taken { stopping: vec![low.id], ..Taken::default() };
     alone.leader().plans.submit(under_way(), vec![(low.node_id, taken)]);
     assert_eq!((in_place(&mut alone), moved(&mut alone)), (0, 0), "while that is under way");
     alone.leader().plans.finish(under_way());
@@ -395,7 +422,7 @@ fn a_failure_that_is_being_written_has_no_deadline() {
 }
 
 #[test]
-fn room_that_becomes_free_wakes_what_waits_for_it() {
+fn freed_room_wakes_blocked_evaluations() {
     let mut alone = Alone::new(SchedulerSettings::default());
     node_comes(&mut alone, 1, 150);
     assert_eq!(alone.work(vec![registers(spec("a", 1)), registers(spec("b", 1))]), 2);
@@ -438,7 +465,7 @@ fn exchange() -> Vec<NodePlan> {
 }
 
 #[test]
-fn whatever_is_replaced_stops_with_its_successors_entry() {
+fn a_replaced_alloc_stops_in_the_entry_of_its_replacement() {
     let parts = exchange();
     let (accepted, taken) = submit::fitting(parts.clone(), vec![None, Some(Taken::default())]);
     let of_first = NodePlan { places: vec![], ..parts[0].clone() };
@@ -447,7 +474,7 @@ fn whatever_is_replaced_stops_with_its_successors_entry() {
         [of_first, parts[1].clone()],
         "its node takes nothing new, and it stops all the same"
     );
-    assert_eq!(taken[0].1.leaving, [parts[0].stops[0].id]);
+    assert_eq!(taken[0].1.stopping, [parts[0].stops[0].id]);
     let (accepted, _) = submit::fitting(parts.clone(), vec![None, None]);
     assert_eq!(accepted, [], "nothing takes its place: it stays");
     let mut apart = parts;
@@ -457,7 +484,7 @@ fn whatever_is_replaced_stops_with_its_successors_entry() {
 }
 
 #[test]
-fn a_split_plan_parts_no_successor_from_what_it_replaces() {
+fn a_split_plan_stops_what_its_first_part_replaces() {
     let mut parts = exchange();
     parts[1].places[0].client_description = "x".repeat(2 << 20);
     let mut plan = Plan { nodes: parts.clone(), ..Plan::default() };

@@ -77,7 +77,7 @@ fn the_server_with_the_most_free_workers_is_next() {
 }
 
 #[test]
-fn a_server_is_taken_for_what_its_workers_take() {
+fn a_server_gets_only_types_that_its_workers_take() {
     let mut all = RemoteWorkers::default();
     all.wait(1, 10, 9, vec![JobType::System]);
     all.wait(2, 11, 1, vec![JobType::Batch]);
@@ -97,13 +97,13 @@ fn a_server_that_is_behind_or_timed_out_is_given_nothing() {
     let mut take = |now, behind| all.take(now, |server| server != behind, |_| true).map(|w| w.server);
     assert_eq!((take(NOW, 2), take(NOW, 2)), (Some(3), None));
     assert_eq!((take(NOW, 9), take(NOW, 9)), (Some(2), None), "it has caught up");
-    let later = NOW.after(super::REST_AFTER_TIMEOUT);
+    let later = NOW.after(super::TIMEOUT_PAUSE);
     assert_eq!(take(later, 9), Some(1));
 }
 
 /// The deadline of what its workers hold passes.
 #[test]
-fn a_server_that_lets_a_deadline_pass_rests() {
+fn a_server_that_misses_a_deadline_is_paused() {
     let mut alone = busy(&["a", "b"]);
     let given = delivered(&mut alone, vec![says(7, asks_for(1, &JobType::ALL))]);
     assert_eq!(given.len(), 1);

@@ -53,7 +53,7 @@ impl Pair {
 }
 
 #[test]
-fn an_entry_is_on_its_way_before_the_leader_writes_it() {
+fn a_leader_sends_entries_before_it_writes_them() {
     let mut pair = Pair::new();
     let command = Command::DeleteNodePool { name: "gpu".into() };
     let (index, _) = pair.replicas[0].propose(&command).unwrap();
@@ -73,7 +73,7 @@ fn an_entry_is_on_its_way_before_the_leader_writes_it() {
 
 /// Whoever was paused has heard from nobody meanwhile, and is to hear from others before it campaigns.
 #[test]
-fn missed_ticks_do_not_come_at_once() {
+fn missed_ticks_are_not_made_up() {
     let mut pair = Pair::new();
     pair.replicas[1].tick(pair.now);
     pair.now = pair.now.after(Span::minutes(1));
@@ -93,7 +93,7 @@ fn missed_ticks_do_not_come_at_once() {
 
 /// Nobody else led meanwhile: what it shows is as new as its last turn as leader.
 #[test]
-fn a_deposed_leader_has_heard_of_itself() {
+fn a_deposed_leaders_last_contact_is_its_last_turn_as_leader() {
     let mut pair = Pair::new();
     assert_eq!(pair.replicas[0].last_contact(), None, "it leads");
     let led = pair.now.after(Span::hours(1));

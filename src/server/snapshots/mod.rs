@@ -25,7 +25,7 @@ const MAX_SENDING: usize = 2;
 /// The pause after a transfer that failed.
 const RETRY_AFTER: Span = Span::seconds(10);
 /// How long the log is kept for a follower: what was written meanwhile takes at most so long after the snapshot, at 64 kbit/s.
-const KEEP_LOG: Span = Span::minutes(20);
+const LOG_RETENTION: Span = Span::minutes(20);
 
 pub struct Snapshots {
     /// By follower.
@@ -151,7 +151,7 @@ impl Snapshots {
         let sender = Sender::new(offer, SnapshotRows::new(view), parts.now);
         self.out.push((wants.member, sender.offer()));
         self.sending.insert(wants.member, sender);
-        self.keep_log_until = parts.now.after(KEEP_LOG);
+        self.keep_log_until = parts.now.after(LOG_RETENTION);
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl Snapshots {
             SnapshotMessage::Pull { transfer, chunk } => self.pulled(from, transfer, chunk, parts.now)?,
             SnapshotMessage::Installed { transfer } if self.is_sending(from, transfer) => {
                 self.sending.remove(&from);
-                self.keep_log_until = parts.now.after(KEEP_LOG);
+                self.keep_log_until = parts.now.after(LOG_RETENTION);
                 parts.raft.report_snapshot(from, true);
             }
             SnapshotMessage::Stopped { transfer, why } if self.is_sending(from, transfer) => {

@@ -7,9 +7,9 @@ use model::time::{Mono, Span};
 use wire::snapshot::SnapshotMessage;
 
 /// No chunk for so long: the sender has gone.
-pub const IDLE: Span = Span::seconds(90);
+pub const IDLE_TIMEOUT: Span = Span::seconds(90);
 /// A chunk takes some eight seconds on a line of 64 kbit/s.
-const PULL_AGAIN: Span = Span::seconds(20);
+const PULL_RETRY: Span = Span::seconds(20);
 
 #[derive(Debug)]
 pub struct Receiver {
@@ -19,7 +19,7 @@ pub struct Receiver {
     /// The chunk that is awaited.
     next: u64,
     asked: Mono,
-    heard: Mono,
+    last_contact: Mono,
 }
 
 /// What has to be done because time has passed.
@@ -32,7 +32,7 @@ pub enum PullDue {
 
 impl Receiver {
     pub fn new((from, transfer): (u64, u64), snapshot: raft::Snapshot, now: Mono) -> Receiver {
-        Receiver { from, transfer, snapshot, next: 0, asked: now, heard: now }
+        Receiver { from, transfer, snapshot, next: 0, asked: now, last_contact: now }
     }
 
     pub fn from(&self) -> u64 {
@@ -58,7 +58,7 @@ impl Receiver {
     /// The chunk that was awaited is here.
     pub fn arrived(&mut self, now: Mono) {
         self.next += 1;
-        (self.asked, self.heard) = (now, now);
+        (self.asked, self.last_contact) = (now, now);
     }
 
     pub fn pull(&self) -> SnapshotMessage {
@@ -66,10 +66,10 @@ impl Receiver {
     }
 
     pub fn due(&mut self, now: Mono) -> PullDue {
-        if now >= self.heard.after(IDLE) {
+        if now >= self.last_contact.after(IDLE_TIMEOUT) {
             return PullDue::GiveUp;
         }
-        if now >= self.asked.after(PULL_AGAIN) {
+        if now >= self.asked.after(PULL_RETRY) {
             self.asked = now;
             return PullDue::PullAgain;
         }
@@ -77,7 +77,7 @@ impl Receiver {
     }
 
     pub fn deadline(&self) -> Mono {
-        self.heard.after(IDLE).min(self.asked.after(PULL_AGAIN))
+        self.last_contact.after(IDLE_TIMEOUT).min(self.asked.after(PULL_RETRY))
     }
 }
 
@@ -107,16 +107,16 @@ mod tests {
     fn a_chunk_that_does_not_come_is_asked_for_again() {
         let mut receiver = receiver();
         let mut now = receiver.deadline();
-        assert_eq!(now, NOW.after(PULL_AGAIN));
+        assert_eq!(now, NOW.after(PULL_RETRY));
         for _ in 0..4 {
             assert_eq!((receiver.due(now), receiver.due(now)), (PullDue::PullAgain, PullDue::Nothing));
             now = receiver.deadline();
         }
-        assert_eq!((now, receiver.due(now)), (NOW.after(IDLE), PullDue::GiveUp));
+        assert_eq!((now, receiver.due(now)), (NOW.after(IDLE_TIMEOUT), PullDue::GiveUp));
     }
 
     #[test]
-    fn each_chunk_gives_the_next_one_its_time() {
+    fn each_chunk_restarts_the_timeout() {
         let mut receiver = receiver();
         let mut now = NOW;
         for _ in 0..20 {
@@ -124,6 +124,6 @@ mod tests {
             assert_eq!(receiver.due(now), PullDue::Nothing);
             receiver.arrived(now);
         }
-        assert_eq!(receiver.deadline(), now.after(PULL_AGAIN));
+        assert_eq!(receiver.deadline(), now.after(PULL_RETRY));
     }
 }

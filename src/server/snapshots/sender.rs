@@ -1,7 +1,7 @@
 //! A snapshot on its way to one follower, as its leader sees it: the follower asks for one chunk after the other.
 //!
 //! Refuses to know: links, and what raft makes of the outcome. Invariants: two chunks at most are in memory, the one that was sent
-//! last and what was read beyond it; a view is held no longer than `LONGEST`.
+//! last and what was read beyond it; a view is held no longer than `MAX_DURATION`.
 
 use model::time::{Mono, Span};
 use state::fault::Fault;
@@ -9,11 +9,11 @@ use state::snapshot::{SnapshotChunk, SnapshotRows};
 use wire::snapshot::{CHUNK_BYTES, SnapshotMessage, SnapshotOffer};
 
 /// The follower says nothing for so long: it has gone.
-pub const IDLE: Span = Span::seconds(90);
+pub const IDLE_TIMEOUT: Span = Span::seconds(90);
 /// What a view keeps on the disk grows with every write: no transfer takes longer. 28 MB on a line of 64 kbit/s.
-pub const LONGEST: Span = Span::hours(1);
+pub const MAX_DURATION: Span = Span::hours(1);
 /// An offer that nobody answers is repeated.
-const OFFER_AGAIN: Span = Span::seconds(5);
+const OFFER_RETRY: Span = Span::seconds(5);
 
 #[derive(Debug)]
 pub struct Sender {
@@ -21,8 +21,8 @@ pub struct Sender {
     rows: SnapshotRows,
     /// The chunk that was asked for last: it may be asked for again.
     sent: Option<(u64, SnapshotChunk)>,
-    begun: Mono,
-    heard: Mono,
+    started: Mono,
+    last_contact: Mono,
     offered: Mono,
 }
 
@@ -36,7 +36,7 @@ pub enum OfferDue {
 
 impl Sender {
     pub fn new(offer: SnapshotOffer, rows: SnapshotRows, now: Mono) -> Sender {
-        Sender { offer, rows, sent: None, begun: now, heard: now, offered: now }
+        Sender { offer, rows, sent: None, started: now, last_contact: now, offered: now }
     }
 
     pub fn transfer(&self) -> u64 {
@@ -61,7 +61,7 @@ impl Sender {
         if sent != chunk {
             return Ok(None);
         }
-        self.heard = now;
+        self.last_contact = now;
         Ok(Some(SnapshotMessage::Chunk { transfer: self.offer.transfer, chunk, bytes, last }))
     }
 
@@ -81,11 +81,11 @@ impl Sender {
     }
 
     fn gives_up(&self) -> Mono {
-        self.heard.after(IDLE).min(self.begun.after(LONGEST))
+        self.last_contact.after(IDLE_TIMEOUT).min(self.started.after(MAX_DURATION))
     }
 
     fn offers_again(&self) -> Mono {
-        if self.sent.is_none() { self.offered.after(OFFER_AGAIN) } else { Mono(u64::MAX) }
+        if self.sent.is_none() { self.offered.after(OFFER_RETRY) } else { Mono(u64::MAX) }
     }
 }
 
@@ -153,27 +153,27 @@ mod tests {
         let later = sender.deadline();
         assert_eq!((sender.due(later), sender.due(later)), (OfferDue::OfferAgain, OfferDue::Nothing));
         assert!(sender.pull(0, later).unwrap().is_some());
-        assert_eq!(sender.due(later.after(OFFER_AGAIN)), OfferDue::Nothing);
-        assert_eq!(sender.deadline(), later.after(IDLE));
+        assert_eq!(sender.due(later.after(OFFER_RETRY)), OfferDue::Nothing);
+        assert_eq!(sender.deadline(), later.after(IDLE_TIMEOUT));
     }
 
     #[test]
-    fn a_follower_that_asks_for_nothing_new_for_too_long_has_gone() {
+    fn stale_pulls_do_not_extend_a_transfer() {
         let (_region, mut sender) = sender();
         sender.pull(0, NOW.after(Span::seconds(80))).unwrap();
-        assert_eq!(sender.due(NOW.after(IDLE)), OfferDue::Nothing);
+        assert_eq!(sender.due(NOW.after(IDLE_TIMEOUT)), OfferDue::Nothing);
         sender.pull(5, NOW.after(Span::seconds(160))).unwrap();
         assert_eq!(sender.due(NOW.after(Span::seconds(170))), OfferDue::GiveUp, "what is stale says nothing");
     }
 
     #[test]
-    fn no_view_is_held_for_longer_than_an_hour() {
+    fn a_transfer_ends_after_an_hour() {
         let (_region, mut sender) = sender();
         for minute in 1..60 {
             let now = NOW.after(Span::minutes(minute));
             sender.pull(0, now).unwrap();
             assert_eq!(sender.due(now), OfferDue::Nothing);
         }
-        assert_eq!(sender.due(NOW.after(LONGEST)), OfferDue::GiveUp);
+        assert_eq!(sender.due(NOW.after(MAX_DURATION)), OfferDue::GiveUp);
     }
 }

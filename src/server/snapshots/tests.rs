@@ -23,11 +23,11 @@ impl Follower {
         Follower { raft, store, snapshots: Snapshots::new(1), now: NOW }
     }
 
-    fn hear(&mut self, from: u64, message: SnapshotMessage) -> Vec<(u64, SnapshotMessage)> {
-        self.hear_with(from, message, true)
+    fn receive(&mut self, from: u64, message: SnapshotMessage) -> Vec<(u64, SnapshotMessage)> {
+        self.receive_with(from, message, true)
     }
 
-    fn hear_with(
+    fn receive_with(
         &mut self,
         from: u64,
         message: SnapshotMessage,
@@ -60,12 +60,12 @@ impl Follower {
 
     /// Pulls until nothing is to be pulled any more.
     fn take_all(&mut self, sender: &mut Sender) -> Vec<(u64, SnapshotMessage)> {
-        let mut said = self.hear(LEADER, sender.offer());
-        while let [(LEADER, SnapshotMessage::Pull { chunk, .. })] = said[..] {
+        let mut sent = self.receive(LEADER, sender.offer());
+        while let [(LEADER, SnapshotMessage::Pull { chunk, .. })] = sent[..] {
             let chunk = sender.pull(chunk, self.now).unwrap().expect("it is there");
-            said = self.hear(LEADER, chunk);
+            sent = self.receive(LEADER, chunk);
         }
-        said
+        sent
     }
 }
 
@@ -116,7 +116,7 @@ fn a_snapshot_is_acknowledged_when_it_is_installed() {
     assert_eq!(follower.store.digest(), region.store.digest());
     assert_eq!(follower.store.applied(), region.store.applied());
     assert_eq!(follower.raft.members().voters, [1, 2, 3]);
-    let again = follower.hear(LEADER, sender(&region, 8).offer());
+    let again = follower.receive(LEADER, sender(&region, 8).offer());
     assert_eq!(again, [(LEADER, SnapshotMessage::Installed { transfer: 8 })], "it has it already");
 }
 
@@ -130,7 +130,7 @@ fn an_offer_of_what_is_applied_changes_nothing() {
     let (term, members) = (follower.raft.term(), follower.raft.members().clone());
     let mut says = |index, term| {
         let offer = SnapshotOffer { index, term, ..offer(&region, 8) };
-        follower.hear(LEADER, SnapshotMessage::Offer(Box::new(offer)))
+        follower.receive(LEADER, SnapshotMessage::Offer(Box::new(offer)))
     };
     let applied = region.store.applied();
     let has_it = [(LEADER, SnapshotMessage::Installed { transfer: 8 })];
@@ -149,25 +149,25 @@ fn chunks_that_are_doubled_late_or_foreign_change_nothing() {
     let region = leader();
     let mut follower = Follower::new();
     let mut sender = sender(&region, 7);
-    assert_eq!(follower.hear(LEADER, sender.offer()), pull(7, 0));
+    assert_eq!(follower.receive(LEADER, sender.offer()), pull(7, 0));
     let first = sender.pull(0, NOW).unwrap().unwrap();
-    assert_eq!(follower.hear(LEADER, first.clone()), pull(7, 1));
-    assert_eq!(follower.hear(LEADER, first.clone()), [], "twice");
+    assert_eq!(follower.receive(LEADER, first.clone()), pull(7, 1));
+    assert_eq!(follower.receive(LEADER, first.clone()), [], "twice");
     let second = sender.pull(1, NOW).unwrap().unwrap();
-    assert_eq!(follower.hear(2, second.clone()), [], "of somebody else");
+    assert_eq!(follower.receive(2, second.clone()), [], "of somebody else");
     let SnapshotMessage::Chunk { chunk, bytes, last, .. } = second.clone() else { panic!("a chunk") };
-    assert_eq!(follower.hear(LEADER, SnapshotMessage::Chunk { transfer: 9, chunk, bytes, last }), []);
-    assert_eq!(follower.hear(LEADER, sender.offer()), pull(7, 1), "an offer that was repeated");
-    assert_eq!(follower.hear(LEADER, second), pull(7, 2));
-    assert_eq!(follower.hear(LEADER, first), [], "late");
+    assert_eq!(follower.receive(LEADER, SnapshotMessage::Chunk { transfer: 9, chunk, bytes, last }), []);
+    assert_eq!(follower.receive(LEADER, sender.offer()), pull(7, 1), "an offer that was repeated");
+    assert_eq!(follower.receive(LEADER, second), pull(7, 2));
+    assert_eq!(follower.receive(LEADER, first), [], "late");
 }
 
 #[test]
 fn another_snapshot_of_the_leader_begins_anew() {
     let (mut region, mut follower) = (leader(), Follower::new());
     let mut old = sender(&region, 7);
-    follower.hear(LEADER, old.offer());
-    follower.hear(LEADER, old.pull(0, NOW).unwrap().unwrap());
+    follower.receive(LEADER, old.offer());
+    follower.receive(LEADER, old.pull(0, NOW).unwrap().unwrap());
     region.ready_node(2);
     let mut new = sender(&region, 8);
     assert_eq!(follower.take_all(&mut new), []);
@@ -179,9 +179,9 @@ fn another_snapshot_of_the_leader_begins_anew() {
 fn a_follower_takes_one_snapshot_at_a_time() {
     let region = leader();
     let mut follower = Follower::new();
-    follower.hear(LEADER, sender(&region, 7).offer());
+    follower.receive(LEADER, sender(&region, 7).offer());
     let busy = SnapshotMessage::Stopped { transfer: 8, why: StopReason::Busy };
-    assert_eq!(follower.hear(2, sender(&region, 8).offer()), [(2, busy)]);
+    assert_eq!(follower.receive(2, sender(&region, 8).offer()), [(2, busy)]);
     assert_eq!(follower.wait(Span::seconds(20), true), pull(7, 0), "the first one goes on");
 }
 
@@ -193,7 +193,7 @@ fn an_offered_snapshot_is_refused_with_its_reason() {
     let mut says = |change: &dyn Fn(&mut SnapshotOffer), space_free| {
         let mut offer = offer.clone();
         change(&mut offer);
-        follower.hear_with(LEADER, SnapshotMessage::Offer(Box::new(offer)), space_free)
+        follower.receive_with(LEADER, SnapshotMessage::Offer(Box::new(offer)), space_free)
     };
     assert_eq!(says(&|_| {}, false), stopped(7, StopReason::NoRoom));
     assert_eq!(says(&|o| o.members = vec![9, 9], true), stopped(7, StopReason::Malformed));
@@ -208,22 +208,22 @@ fn a_chunk_that_is_not_what_was_announced_stops_the_transfer() {
     let region = leader();
     let mut follower = Follower::new();
     let mut sender = sender(&region, 7);
-    follower.hear(LEADER, sender.offer());
+    follower.receive(LEADER, sender.offer());
     let long = vec![0; CHUNK_BYTES + 1];
     let chunk = SnapshotMessage::Chunk { transfer: 7, chunk: 0, bytes: long, last: false };
-    assert_eq!(follower.hear(LEADER, chunk), stopped(7, StopReason::Malformed));
-    follower.hear(LEADER, sender.offer());
+    assert_eq!(follower.receive(LEADER, chunk), stopped(7, StopReason::Malformed));
+    follower.receive(LEADER, sender.offer());
     let Some(SnapshotMessage::Chunk { mut bytes, .. }) = sender.pull(0, NOW).unwrap() else {
         panic!("a chunk")
     };
     let at = bytes.len() / 2;
     bytes[at] ^= 1;
-    let mut said =
-        follower.hear(LEADER, SnapshotMessage::Chunk { transfer: 7, chunk: 0, bytes, last: false });
-    while let [(LEADER, SnapshotMessage::Pull { chunk, .. })] = said[..] {
-        said = follower.hear(LEADER, sender.pull(chunk, NOW).unwrap().unwrap());
+    let mut sent =
+        follower.receive(LEADER, SnapshotMessage::Chunk { transfer: 7, chunk: 0, bytes, last: false });
+    while let [(LEADER, SnapshotMessage::Pull { chunk, .. })] = sent[..] {
+        sent = follower.receive(LEADER, sender.pull(chunk, NOW).unwrap().unwrap());
     }
-    assert_eq!(said, stopped(7, StopReason::Malformed));
+    assert_eq!(sent, stopped(7, StopReason::Malformed));
     assert!(follower.raft.step().is_none() && follower.store.applied() == 0);
     assert_eq!(
         follower.take_all(&mut Sender::new(offer(&region, 8), SnapshotRows::new(region.view()), NOW)),
@@ -236,36 +236,36 @@ fn a_chunk_that_is_not_what_was_announced_stops_the_transfer() {
 fn a_disk_that_runs_full_stops_the_transfer() {
     let region = leader();
     let mut follower = Follower::new();
-    follower.hear(LEADER, sender(&region, 7).offer());
+    follower.receive(LEADER, sender(&region, 7).offer());
     assert_eq!(follower.wait(Span(1), false), stopped(7, StopReason::NoRoom));
     assert_eq!(follower.wait(Span::seconds(100), true), []);
-    assert_eq!(follower.hear(LEADER, sender(&region, 8).offer()), pull(8, 0));
+    assert_eq!(follower.receive(LEADER, sender(&region, 8).offer()), pull(8, 0));
 }
 
 #[test]
-fn a_sender_that_says_nothing_more_is_given_up() {
+fn a_silent_sender_is_given_up() {
     let region = leader();
     let mut follower = Follower::new();
-    follower.hear(LEADER, sender(&region, 7).offer());
+    follower.receive(LEADER, sender(&region, 7).offer());
     for _ in 0..4 {
         assert_eq!(follower.wait(Span::seconds(20), true), pull(7, 0));
     }
-    assert_eq!(follower.snapshots.next_deadline(), Some(NOW.after(receiver::IDLE)));
+    assert_eq!(follower.snapshots.next_deadline(), Some(NOW.after(receiver::IDLE_TIMEOUT)));
     assert_eq!(follower.wait(Span::seconds(10), true), stopped(7, StopReason::TimedOut));
     assert_eq!(follower.snapshots.next_deadline(), None);
 }
 
 #[test]
-fn a_transfer_that_nobody_knows_is_told_to_be_gone() {
+fn a_pull_of_an_unknown_transfer_is_answered_as_gone() {
     let region = leader();
     let mut follower = Follower::new();
     let pull = SnapshotMessage::Pull { transfer: 5, chunk: 0 };
-    assert_eq!(follower.hear(LEADER, pull), stopped(5, StopReason::Gone));
-    follower.hear(LEADER, sender(&region, 7).offer());
+    assert_eq!(follower.receive(LEADER, pull), stopped(5, StopReason::Gone));
+    follower.receive(LEADER, sender(&region, 7).offer());
     let gone = |transfer| SnapshotMessage::Stopped { transfer, why: StopReason::Gone };
-    follower.hear(LEADER, gone(6));
+    follower.receive(LEADER, gone(6));
     assert!(follower.snapshots.receiving.is_some(), "that was another one");
-    follower.hear(LEADER, gone(7));
+    follower.receive(LEADER, gone(7));
     assert!(follower.snapshots.receiving.is_none());
-    assert_eq!(follower.hear(LEADER, SnapshotMessage::Installed { transfer: 7 }), []);
+    assert_eq!(follower.receive(LEADER, SnapshotMessage::Installed { transfer: 7 }), []);
 }

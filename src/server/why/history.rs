@@ -13,11 +13,11 @@ use state::view::View;
 use wire::why::HistoryEntry;
 
 /// About as many lines as a terminal shows at once.
-const MOST_LINKS: usize = 18;
+const MAX_ENTRIES: usize = 18;
 /// How many of the first events stay; then come the newest.
-const BEGINNING: usize = 2;
+const FIRST_ENTRIES: usize = 2;
 /// How many events of one task are shown: its newest.
-const MOST_OF_A_TASK: usize = 6;
+const MAX_TASK_EVENTS: usize = 6;
 
 fn link(at: Wall, kind: &'static str, id: String, text: String) -> HistoryEntry {
     HistoryEntry { at, kind, id, text }
@@ -32,8 +32,8 @@ fn node_of(alloc: &Allocation) -> String {
 fn in_order(mut links: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
     links.sort_by_key(|l| l.at);
     links.dedup();
-    if let Some(surplus) = links.len().checked_sub(MOST_LINKS) {
-        links.drain(BEGINNING..BEGINNING + surplus);
+    if let Some(surplus) = links.len().checked_sub(MAX_ENTRIES) {
+        links.drain(FIRST_ENTRIES..FIRST_ENTRIES + surplus);
     }
     links
 }
@@ -68,7 +68,7 @@ pub fn of_eval(view: &View, eval: &Evaluation) -> Result<Vec<HistoryEntry>, Faul
             });
         }
     }
-    for alloc in view.allocs_of_eval(eval.id)?.into_iter().take(MOST_LINKS) {
+    for alloc in view.allocs_of_eval(eval.id)?.into_iter().take(MAX_ENTRIES) {
         let text = format!("{} was placed on {}", alloc.name, node_of(&alloc));
         links.push(link(alloc.create_time, "allocation", alloc.id.to_string(), text));
     }
@@ -85,7 +85,7 @@ pub fn of_alloc(view: &View, alloc: &Allocation) -> Result<Vec<HistoryEntry>, Fa
     links.push(link(alloc.create_time, "plan", String::new(), text));
     links.extend(deployed(view, alloc)?);
     for (task, state) in &alloc.task_states {
-        let newest = state.events.len().saturating_sub(MOST_OF_A_TASK);
+        let newest = state.events.len().saturating_sub(MAX_TASK_EVENTS);
         for event in &state.events[newest..] {
             let text = format!("{task}: {}: {}", event.kind, event.message);
             links.push(link(event.at, "task", String::new(), text));

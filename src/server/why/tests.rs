@@ -97,7 +97,7 @@ fn entries_of(why: &Why) -> Vec<(&'static str, &str)> {
 }
 
 #[test]
-fn the_chain_behind_an_allocation_that_moved_is_told_in_order() {
+fn the_history_of_a_moved_allocation_is_in_order() {
     let r = moved();
     let old = why(&r, Subject::Alloc(alloc_id(1)));
     assert_eq!(old.summary, "web.g[0] on node: wanted stop, is lost");
@@ -158,7 +158,7 @@ fn why_explains_missing_places_and_refuses_unknown_ids() {
 }
 
 #[test]
-fn a_long_story_fits_a_screen() {
+fn a_long_history_is_cut_to_a_screen() {
     let mut r = moved();
     let event = |n: i64| model::task::TaskEvent {
         kind: "Restarting".into(),
@@ -261,7 +261,7 @@ fn why_begins_with_parents_and_dead_jobs() {
 
 /// A node that has it is not asked for more.
 #[test]
-fn a_job_on_each_node_is_looked_for_where_it_is_not() {
+fn why_checks_system_jobs_on_nodes_without_them_only() {
     let mut r = Region::default();
     let (one, _two) = (r.ready_node(1), r.ready_node(2));
     let mut system = JobSpec { job_type: JobType::System, ..spec("sys", 1) };

@@ -52,7 +52,7 @@ fn chosen(decision: &Decision) -> Vec<NodeId> {
 }
 
 #[test]
-fn workers_that_see_the_same_state_do_not_want_the_same_room() {
+fn workers_on_one_state_do_not_choose_the_same_room() {
     let (region, reservations) = (narrow(2), SharedReservations::default());
     let first = chosen(&decided(&region, &task(1, "a"), &reservations));
     let second = chosen(&decided(&region, &task(2, "b"), &reservations));
@@ -63,7 +63,7 @@ fn workers_that_see_the_same_state_do_not_want_the_same_room() {
 }
 
 #[test]
-fn only_the_state_says_that_there_is_no_room() {
+fn reservations_alone_block_no_evaluation() {
     let (region, reservations) = (narrow(1), SharedReservations::default());
     let first = decided(&region, &task(1, "a"), &reservations);
     let second = decided(&region, &task(2, "b"), &reservations);

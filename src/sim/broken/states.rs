@@ -1,6 +1,6 @@
 //! What is broken of allocations and deployments.
 
-use super::super::checks::{UPDATED, no_node_is_over_committed, nothing_is_held_by_two};
+use super::super::checks::{UPDATED, no_claim_has_two_holders, no_node_is_over_committed};
 use super::super::rollouts::{all_have_ended, no_name_lives_twice, takes_no_more_than_it_may, update};
 use super::super::tracked::TrackedState;
 use super::super::world::World;
@@ -64,7 +64,7 @@ fn what_two_allocations_hold_is_found() {
         for (alloc, core) in all.iter_mut().zip(cores) {
             alloc.resources.tasks.values_mut().for_each(|t| t.held.cores = vec![core]);
         }
-        nothing_is_held_by_two(&tracked(all.to_vec()))
+        no_claim_has_two_holders(&tracked(all.to_vec()))
     };
     assert_eq!(held([1, 2], node_id(1)), Ok(()));
     assert_eq!(held([1, 1], node_id(2)), Ok(()), "on two nodes");

@@ -44,8 +44,8 @@ impl ApplyTxn<'_> {
     }
 
     /// Takes the client's half of the allocation. One that is unknown, or another node's, is dropped: it was collected
-    /// while the report was under way. An end that was reported stays: others have gone on from it. A verdict is for the
-    /// deployment that it was found in, and does not overrule another.
+    /// while the report was under way. A reported end is final: it may have been replaced already. A verdict
+    /// is for the deployment that it was found in, and does not overrule another.
     fn update_alloc(
         &mut self,
         node: NodeId,
@@ -73,7 +73,7 @@ impl ApplyTxn<'_> {
         self.write_alloc(Some(&old), new)
     }
 
-    /// Sets transitions. An allocation that is unknown was collected meanwhile, and skipped.
+    /// Sets transitions. An unknown allocation was collected meanwhile, and is skipped.
     pub(super) fn update_transitions(
         &mut self,
         allocs: Vec<(AllocId, Transition)>,

@@ -1,5 +1,5 @@
-//! Jobs that make others: their launches, each decided once and in the order of the log, and the children they count
-//! (server.md 3.2, server.md 10). Those that are dispatched have more to them: `dispatch`.
+//! Parent jobs: their launches, each decided once and in the order of the log, and the counts of their children
+//! (server.md 3.2, server.md 10). What dispatched ones need besides is in `dispatch`.
 //!
 //! Refuses to know: what time it is. The moment of a launch is part of the command.
 
@@ -123,11 +123,11 @@ impl ApplyTxn<'_> {
         }
         let mut left = self.orphaned_children(&parent)?;
         left.count(was, now);
-        self.leave_children(&parent, left)
+        self.orphan_children(&parent, left)
     }
 
-    /// A parent goes, and its children that have not ended stay: a later job of its id counts them again.
-    pub(super) fn leave_children(&mut self, parent: &JobKey, children: Children) -> Result<(), Fault> {
+    /// A parent is purged, but its children that have not ended stay: a later job of its id counts them again.
+    pub(super) fn orphan_children(&mut self, parent: &JobKey, children: Children) -> Result<(), Fault> {
         let key = orphaned_children::key(parent);
         if children.are_alive() {
             self.put_bytes(&key, &orphaned_children::to_bytes(children))
@@ -137,7 +137,7 @@ impl ApplyTxn<'_> {
     }
 
     /// The children that an earlier job of this id has left, and that have not ended.
-    pub(super) fn take_left_children(&mut self, parent: &JobKey) -> Result<Children, Fault> {
+    pub(super) fn adopt_orphans(&mut self, parent: &JobKey) -> Result<Children, Fault> {
         let left = self.orphaned_children(parent)?;
         self.remove(&orphaned_children::key(parent))?;
         Ok(left)

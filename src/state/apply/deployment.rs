@@ -1,5 +1,5 @@
-//! Deployments: created and moved on by plans, users and their watcher, and counted as their allocations come and prove
-//! themselves (server.md 3.3, server.md 3.4, server.md 12). Refuses to know who moves them, and when.
+//! Deployments: created and changed by plans, users and their watcher, with counts of their allocations and their health
+//! (server.md 3.3, server.md 3.4, server.md 12). Refuses to know who moves them, and when.
 //!
 //! Invariants: of a job, at most one is active; one that has ended never changes its status again.
 

@@ -110,7 +110,7 @@ impl ApplyTxn<'_> {
     pub(super) fn create_job(&mut self, key: &JobKey, spec: &JobSpec, at: Wall) -> Result<u64, Fault> {
         let index = self.index();
         let relation = JobRelation::of_new(spec, at);
-        let children = if relation.is_parent() { self.take_left_children(key)? } else { Children::default() };
+        let children = if relation.is_parent() { self.adopt_orphans(key)? } else { Children::default() };
         let mut row = JobRow {
             create_index: index,
             job_type: spec.job_type,
@@ -211,7 +211,7 @@ impl ApplyTxn<'_> {
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
         }
         if row.relation.is_parent() {
-            self.leave_children(key, row.summary.children)?;
+            self.orphan_children(key, row.summary.children)?;
         }
         self.edit_job(key)?.now = None;
         Ok(())

@@ -139,7 +139,7 @@ struct JobEdit {
 }
 
 impl ApplyTxn<'_> {
-    /// What the entry led to; what gathered for it is taken.
+    /// The result of the entry, with all changes and events noted for it.
     fn outcome(&mut self, kind: &'static str, at: Option<Wall>, reply: Reply) -> ApplyResult {
         assert!(
             self.jobs.is_empty(),

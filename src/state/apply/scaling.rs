@@ -1,4 +1,4 @@
-//! Scaling: a group's count, the policies that say how far it may go, and the events that are left of it (server.md 13).
+//! Scaling: a group's count, the policies that limit it, and the events that record it (server.md 13).
 //! Refuses to know why anybody scales.
 
 use super::super::fault::Fault;

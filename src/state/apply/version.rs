@@ -13,7 +13,7 @@ use wire::command::{RevertJobCommand, TagVersionCommand};
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
 impl ApplyTxn<'_> {
-    /// A user's wish. A version that was stopped stops the job again.
+    /// Reverts a job for a user. A version that was stopped stops the job again.
     pub(super) fn revert_for_user(&mut self, order: RevertJobCommand) -> Result<Reply, Fault> {
         let RevertJobCommand { job: key, version, enforce_prior_version, eval, tracked_versions, at } = order;
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));

@@ -60,7 +60,7 @@ fn only_old_ended_objects_are_collected() {
 }
 
 #[test]
-fn a_failure_that_is_not_made_good_keeps_its_place() {
+fn a_failed_alloc_that_was_not_replaced_is_kept() {
     let failed = |a: &mut Allocation| a.client = ClientStatus::Failed;
     assert!(!goes(|a, _| failed(a)));
     assert!(!goes(|a, h| (failed(a), h.job_type = JobType::System).1));

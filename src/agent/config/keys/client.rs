@@ -8,8 +8,8 @@ use super::{AMOUNT, ConfigKey, KeyType, PORT, key, no_effect, not_built, not_bui
 use model::node::MAX_ALLOCS;
 use std::ops::RangeInclusive;
 
-/// Directories on a node: each is watched over until it goes.
-const HELD: RangeInclusive<u64> = 0..=MAX_ALLOCS as u64;
+/// How many allocations a node may keep: the client tracks each until its directory is removed.
+const ALLOC_DIRS: RangeInclusive<u64> = 0..=MAX_ALLOCS as u64;
 const KEPT: RangeInclusive<u64> = 1..=10_000;
 
 const NO_BRIDGE: &str =
@@ -67,7 +67,7 @@ pub static CLIENT: &[ConfigKey] = &[
     key("gc_max_allocs", KeyType::Int(KEPT, |c, v| c.client.gc_max_allocs = u32_of(v)))
         .or("50")
         .about("ended allocations that keep their directories"),
-    key("node_max_allocs", KeyType::Int(HELD, |c, v| c.client.node_max_allocs = u16_of(v)))
+    key("node_max_allocs", KeyType::Int(ALLOC_DIRS, |c, v| c.client.node_max_allocs = u16_of(v)))
         .or("0")
         .about("allocations that have not ended; 0 is as many as a node can take"),
     key("disable_remote_exec", KeyType::Bool(|c| c.client.remote_exec = false))

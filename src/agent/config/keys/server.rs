@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 
 /// The versions of a job that stay listed: the job's row names each, and is written whenever the job moves.
 const VERSIONS: RangeInclusive<u64> = 1..=100;
-/// What one search may make a server look at or send.
-const FOUND: RangeInclusive<u64> = 1..=10_000;
+/// The limits that one search may have.
+const SEARCH_LIMIT: RangeInclusive<u64> = 1..=10_000;
 
 const ONE_SERVER: &str = "a region has one server";
 const OWN_STORE: &str = "the state is kept in a store of drover's own";
@@ -207,10 +207,10 @@ static SEARCH: &[ConfigKey] = &[
     key("fuzzy_enabled", KeyType::Switch(|c, v| c.server.search.fuzzy_enabled = v))
         .or("true")
         .about("search by parts of names is answered"),
-    key("limit_query", KeyType::Int(FOUND, |c, v| c.server.search.limit_query = u32_of(v)))
+    key("limit_query", KeyType::Int(SEARCH_LIMIT, |c, v| c.server.search.limit_query = u32_of(v)))
         .or("20")
         .about("objects of a kind that are looked at"),
-    key("limit_results", KeyType::Int(FOUND, |c, v| c.server.search.limit_results = u32_of(v)))
+    key("limit_results", KeyType::Int(SEARCH_LIMIT, |c, v| c.server.search.limit_results = u32_of(v)))
         .or("100")
         .about("matches that are told"),
     key("min_term_length", KeyType::Int(COUNT, |c, v| c.server.search.min_term_length = u32_of(v)))

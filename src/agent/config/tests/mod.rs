@@ -157,7 +157,7 @@ fn later_sources_win_and_zeros_say_nothing() {
 }
 
 #[test]
-fn configuration_errors_are_told_with_their_place() {
+fn configuration_errors_name_their_place() {
     for (text, expected) in [
         ("regoin = \"x\"", "more.hcl:1,1-7: Unknown configuration key \"regoin\"; did you mean \"region\"?"),
         (
@@ -229,7 +229,7 @@ fn configuration_errors_are_told_with_their_place() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_configuration_errors_are_reported_together() {
     let found = refusals("regoin = \"x\"\nlog_level = \"loud\"\nserver { oidc_issuer = \"k\" }\n");
     assert_eq!(found.len(), 3, "{found:#?}");
 }

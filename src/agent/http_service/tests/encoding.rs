@@ -59,7 +59,7 @@ fn a_compressed_stream_is_readable_as_it_comes() {
 }
 
 #[test]
-fn pages_of_other_origins_are_told_what_they_may() {
+fn cors_headers_answer_pages_of_other_origins() {
     let server = Server::start("cors", HttpLimits::default());
     let page = "Origin: http://a.example\r\n";
     let asked = with("/v1/client/stats", "GET", page);

@@ -4,7 +4,7 @@ use super::*;
 
 /// A reader that takes nothing while the ring moves on is ended with a sentence; one that reads is not.
 #[test]
-fn a_slow_reader_of_events_is_told_and_ended() {
+fn a_slow_event_stream_ends_with_an_error() {
     let mut server = Server::start("slow-events", HttpLimits::default());
     let subscription =
         "GET /v1/event/stream?topic=Evaluation HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

@@ -53,7 +53,7 @@ fn old_callers_are_answered_in_their_version() {
 }
 
 #[test]
-fn bodies_come_in_chunks_and_after_leave_was_given() {
+fn chunked_bodies_and_expect_continue_are_read() {
     let server = Server::start("bodies", HttpLimits::default());
     let ask = "PUT /v1/jobs/parse HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
     let mut chunked = server.send(&format!("{ask}Transfer-Encoding: chunked\r\n\r\n6\r\n{{\"JobH"));
@@ -68,7 +68,7 @@ fn bodies_come_in_chunks_and_after_leave_was_given() {
 }
 
 #[test]
-fn a_write_is_answered_though_its_caller_says_no_more() {
+fn a_write_is_answered_after_its_caller_half_closed() {
     let server = Server::start("half", HttpLimits::default());
     let mut socket = server.send(&put("/v1/jobs", JOB));
     socket.shutdown(Shutdown::Write).unwrap();

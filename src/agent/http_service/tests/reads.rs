@@ -78,7 +78,7 @@ fn requests_are_answered_while_something_is_computed() {
 }
 
 #[test]
-fn filtered_lists_are_worked_out_beside_http() {
+fn filtered_lists_do_not_block_other_requests() {
     let mut server = Server::start("filtered", HttpLimits::default());
     server.run(&register(spec("web", 1), None));
     let service = server.service.clone();

@@ -132,7 +132,7 @@ fn a_new_node_gets_its_own_and_the_others_keep_theirs() {
 }
 
 #[test]
-fn nodes_that_constraints_filter_are_passed_over_in_silence() {
+fn system_jobs_skip_filtered_nodes_without_a_failure() {
     let mut spec = system();
     spec.constraints = vec![constraint("${node.class}", "=", "edge")];
     let mut world = Harness::of_nodes([node_with(1, |i| i.class = "edge".into()), node(2)]);
@@ -144,7 +144,7 @@ fn nodes_that_constraints_filter_are_passed_over_in_silence() {
 }
 
 #[test]
-fn a_group_that_no_node_may_run_is_told_and_waits_for_nothing() {
+fn a_group_that_no_node_may_run_fails_and_is_not_blocked() {
     let mut spec = system();
     let mut second = spec.groups[0].clone();
     second.name = "h".into();

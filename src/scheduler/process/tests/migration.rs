@@ -16,7 +16,7 @@ fn leaving(n: u128, how: Leave) -> (Harness, JobSpec) {
 }
 
 #[test]
-fn without_room_elsewhere_only_who_leaves_at_once_is_stopped() {
+fn without_room_elsewhere_only_forced_migrations_stop() {
     for (how, stopped) in [(Leave::No, 0), (Leave::WhenPlaced, 0), (Leave::AtOnce, 1)] {
         let (mut world, spec) = leaving(1, how);
         let decision = world.run(&spec);

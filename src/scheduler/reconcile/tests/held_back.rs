@@ -35,7 +35,7 @@ fn lost_and_migrating_allocations_keep_their_version() {
 }
 
 #[test]
-fn an_unplaced_replacement_is_owed_however_late() {
+fn an_unplaced_replacement_is_placed_by_any_later_eval() {
     for how in HELD {
         let (_, new, deployment, mut allocs) = held(how);
         (allocs[1].desired, allocs[1].client) = (D::Stop, C::Lost);

@@ -127,7 +127,7 @@ fn remove(r: &mut Region, ids: &[u128], skip_needed: bool) -> ApplyResult {
 }
 
 #[test]
-fn evaluations_go_in_a_pause_and_nothing_of_them_is_left() {
+fn evaluations_are_deleted_completely_in_a_pause() {
     let mut r = Region::default();
     r.run(&register(spec("web", 1), Some(eval(1, "web"))));
     let why = "eval broker is enabled; eval broker must be paused to delete evals";

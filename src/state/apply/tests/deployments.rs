@@ -126,7 +126,7 @@ fn a_new_deployment_cancels_the_old_and_purge_deletes_all() {
 }
 
 #[test]
-fn a_plan_may_say_that_a_deployment_wants_something_else() {
+fn a_plan_may_change_a_deployments_desired_counts() {
     let (mut r, job) = rolling(2);
     r.run(&found(1, Some(id(1)), true));
     let wants = |desired_total, desired_canaries| {
@@ -259,7 +259,7 @@ fn auto_revert_yields_to_a_newer_job_version() {
 }
 
 #[test]
-fn allocations_of_others_are_not_judged() {
+fn allocs_outside_a_deployment_get_no_health() {
     let (mut r, _) = rolling(0);
     let (healthy, unhealthy) = (vec![alloc_id(77)], vec![]);
     let why = refused(step(&mut r, DeploymentStep::SetHealth { healthy, unhealthy, failure: None }));

@@ -38,7 +38,7 @@ fn a_region_begins_once_with_its_first_servers() {
 }
 
 #[test]
-fn servers_come_vote_and_go_with_rafts_members() {
+fn the_list_of_servers_follows_rafts_members() {
     let mut r = founded(&[3]);
     let added = r.change_member(add(7));
     assert_eq!(added.changes, [Change::Member { id: 7 }]);
@@ -54,7 +54,7 @@ fn servers_come_vote_and_go_with_rafts_members() {
 }
 
 #[test]
-fn a_change_that_raft_did_not_make_lists_nobody() {
+fn a_membership_change_without_raft_is_refused() {
     let mut r = founded(&[3]);
     for change in [add(7), MemberChange::Promote { id: 7 }, MemberChange::Remove { id: 3 }] {
         let done = r.run(&Command::ChangeMember(Box::new(change)));

@@ -31,7 +31,7 @@ fn as_many_versions_are_tracked_as_the_command_says() {
 }
 
 #[test]
-fn a_text_stays_as_long_as_its_version_is_listed() {
+fn a_submission_is_kept_while_its_version_is_tracked() {
     let mut r = Region::default();
     let text = |r: &Region, version: u64| {
         let view = r.view();

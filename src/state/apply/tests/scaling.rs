@@ -140,7 +140,7 @@ fn a_deployment_that_is_under_way_holds_the_count() {
 }
 
 #[test]
-fn a_policy_moves_with_its_block_and_goes_with_it() {
+fn a_policy_is_updated_and_removed_with_its_block() {
     let mut r = registered();
     let first = policy(&r, "web").expect("is there");
     assert_eq!((first.create_index, first.modify_index, first.scaling.max), (1, 1, 3));
@@ -172,7 +172,7 @@ fn a_policy_moves_with_its_block_and_goes_with_it() {
 }
 
 #[test]
-fn a_group_that_goes_takes_its_policy_and_events_along() {
+fn a_removed_group_loses_its_policy_and_events() {
     let mut r = registered();
     scale(&mut r, request(None));
     let mut renamed = scalable();

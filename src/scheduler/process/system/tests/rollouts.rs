@@ -192,7 +192,7 @@ fn system_canaries_keep_to_stagger_and_wait_for_promotion() {
 }
 
 #[test]
-fn a_clock_that_was_wrong_holds_nothing_up() {
+fn a_clock_that_was_wrong_delays_no_update() {
     let (mut world, new) = changing(3, &paced(1, 0));
     assert_eq!(step(&mut world, &new), (1, None));
     pass(&mut world, -7200);
@@ -247,7 +247,7 @@ fn nodes_that_cannot_run_the_group_are_no_part_of_the_share() {
 }
 
 #[test]
-fn canaries_too_come_max_parallel_at_a_time() {
+fn canaries_are_placed_max_parallel_at_a_time() {
     let (mut world, new) = changing(4, &trying(2, 75));
     assert_eq!(places(&world.run(&new)).len(), 2);
     assert!(world.run(&new).plan.is_no_op());
@@ -259,7 +259,7 @@ fn canaries_too_come_max_parallel_at_a_time() {
 }
 
 #[test]
-fn once_promoted_the_rest_follows() {
+fn promotion_updates_the_remaining_nodes() {
     let (mut world, new) = changing(5, &trying(2, 20));
     world.run(&new);
     judge(&mut world, 1, true);
@@ -367,7 +367,7 @@ fn a_lost_canary_node_is_replaced_by_another_node() {
 }
 
 #[test]
-fn a_node_that_drains_is_no_part_of_it() {
+fn a_draining_node_is_no_part_of_the_rollout() {
     let (mut world, new) = changing(2, &rolling(2));
     world.nodes.get_mut(&node_id(1)).unwrap().eligible = false;
     assert_eq!(placed_on(&world.run(&new)), ids([2]));
@@ -438,7 +438,7 @@ fn a_first_version_that_failed_reaches_new_nodes() {
 }
 
 #[test]
-fn a_newer_version_cancels_and_is_tried_where_the_last_one_was() {
+fn a_newer_version_cancels_and_reuses_the_nodes_of_canaries() {
     let (mut world, new) = changing(6, &trying(2, 30));
     let tried = placed_on(&world.run(&new));
     let mut newer = new;
@@ -451,7 +451,7 @@ fn a_newer_version_cancels_and_is_tried_where_the_last_one_was() {
 }
 
 #[test]
-fn a_proven_version_needs_no_second_trial() {
+fn a_successful_version_needs_no_further_canaries() {
     let (mut world, new) = changing(3, &trying(3, 34));
     let away = node_id(3);
     world.nodes.get_mut(&away).unwrap().eligible = false;
@@ -469,7 +469,7 @@ fn a_proven_version_needs_no_second_trial() {
 }
 
 #[test]
-fn a_node_that_joins_later_begins_nothing_new() {
+fn a_node_that_joins_later_starts_no_deployment() {
     let mut world = settled(nodes(2), &rolling(1));
     judge(&mut world, 2, true);
     world.run(&rolling(1));
