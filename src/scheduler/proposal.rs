@@ -203,9 +203,13 @@ impl<'a> ProposedAllocs<'a> {
         self.plan_of(slot, new.node_id).places.push(new);
     }
 
-    /// Changes an allocation that stays, without changing what it holds on its node.
+    /// Changes an allocation that stays, without changing what it holds on its node. One that the plan stops does not stay.
     pub fn amend(&mut self, old: &Allocation, change: impl FnOnce(&mut Allocation)) {
-        let places = &mut self.plan_of(self.fleet.slot(old.node_id), old.node_id).places;
+        let plan = self.plan_of(self.fleet.slot(old.node_id), old.node_id);
+        if plan.stops.iter().any(|stop| stop.id == old.id) {
+            return;
+        }
+        let places = &mut plan.places;
         let at = places.iter().position(|p| p.id == old.id).unwrap_or_else(|| {
             places.push(old.clone());
             places.len() - 1

@@ -225,11 +225,11 @@ impl<'a> GroupReconciler<'_, 'a> {
     /// What is to be looked at again, and when (scheduler.md 8.2.8 to scheduler.md 8.2.10), but for what has been replaced or stopped by
     /// now.
     fn create_followups(&mut self, held: Option<(Wall, &'a Allocation)>, mut sets: GroupAllocSets<'a>) {
-        let stopped = self.changes.stops.iter().map(|s| s.alloc.id);
-        let gone: BTreeSet<AllocId> =
-            stopped.chain(self.changes.destructive.iter().map(|r| r.alloc.id)).collect();
-        sets.later.retain(|(_, a)| !gone.contains(&a.id));
+        let mut gone: BTreeSet<AllocId> = self.changes.stops.iter().map(|s| s.alloc.id).collect();
+        // one that is to be replaced goes on until its replacement has a place, which there may never be
         sets.disconnecting.retain(|id, _| !gone.contains(id));
+        gone.extend(self.changes.destructive.iter().map(|r| r.alloc.id));
+        sets.later.retain(|(_, a)| !gone.contains(&a.id));
         sets.reconnecting.retain(|id, a| !gone.contains(id) && a.is_known_to_live());
         let mut followups = reschedule::batch_by_time(sets.later);
         let lost_after = self.group.disconnect.and_then(|d| d.lost_after);

@@ -54,6 +54,34 @@ fn an_allocation_waiting_to_migrate_from_a_dead_node_is_lost() {
     assert_eq!(clients, [Some(C::Lost)]);
 }
 
+/// What its node runs is of an older version: without room for the newer one it would neither be lost nor replaced, ever.
+#[test]
+fn an_outdated_alloc_of_a_disconnected_node_becomes_unknown() {
+    for others in [0, 1] {
+        let mut spec = spec("a", 1);
+        let (lost_after, reconcile) = (Some(Span::seconds(60)), Reconcile::BestScore);
+        let policy = DisconnectPolicy { lost_after, stop_on_client_after: None, replace: false, reconcile };
+        spec.groups[0].disconnect = Some(policy);
+        let mut world = settled(nodes(1), &spec);
+        world.allocs.values_mut().for_each(|a| a.client = C::Running);
+        world.nodes.values_mut().for_each(|n| n.status = NodeStatus::Disconnected);
+        world.nodes.extend(nodes(1 + others).into_iter().skip(1).map(|node| (node.info.id, node)));
+        spec.groups[0].tasks[0].env.insert("NEW".into(), "1".into());
+        world.register(spec.clone());
+        let decision = world.run(&spec);
+        let (stopped, changed) = (stops(&decision).len(), places(&decision));
+        if others == 0 {
+            let clients: Vec<_> = changed.iter().map(|a| a.client).collect();
+            assert_eq!((stopped, clients), (0, vec![C::Unknown]));
+            let triggers: Vec<_> = decision.created.iter().map(|e| e.trigger).collect();
+            assert!(triggers.contains(&Trigger::MaxDisconnectTimeout), "{triggers:?}");
+        } else {
+            assert_eq!((stopped, changed.len()), (1, 1), "its replacement has a place");
+            assert!(changed[0].previous.is_some());
+        }
+    }
+}
+
 /// Its place stays free while its node may still be stopping it. It was lost without a plan that said so, so that only the
 /// next evaluation can see to it that the group is looked at again: the group is neither placed nor blocked.
 #[test]
