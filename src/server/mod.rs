@@ -257,7 +257,10 @@ impl Server {
             Input::Served { serving, response } => {
                 self.with_forwarding(now, |all, cx| all.served(serving, response, cx));
             }
-            Input::LinkUp { peer } => self.joining.link_up(peer, self.replica.members()),
+            Input::LinkUp { peer } => {
+                self.joining.link_up(peer, self.replica.members());
+                self.forwarding.of_nodes.link_up(peer);
+            }
             Input::LinkDown { peer } => {
                 self.joining.link_down(peer);
                 self.replica.link_lost(peer);

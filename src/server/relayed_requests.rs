@@ -45,13 +45,20 @@ impl RelayedRequests {
     pub fn link_down(&mut self, peer: Peer) {
         match peer {
             Peer::Node(node) => _ = self.open.remove(&node),
-            // as if it had led in no term: whoever leads next is another one
-            Peer::Server(id) => {
-                let lost = self.open.values_mut().flatten().filter(|(_, (leader, _))| *leader == id);
-                lost.for_each(|(_, (_, term))| *term = 0);
-                self.has_all = None;
-            }
+            Peer::Server(id) => self.lose(id),
         }
+    }
+
+    /// Since the connection before this one, if there was one, nothing has gone to that server.
+    pub fn link_up(&mut self, server: u64) {
+        self.lose(server);
+    }
+
+    /// As if the server had led in no term: whoever leads next is another one.
+    fn lose(&mut self, server: u64) {
+        let lost = self.open.values_mut().flatten().filter(|(_, (leader, _))| *leader == server);
+        lost.for_each(|(_, (_, term))| *term = 0);
+        self.has_all = None;
     }
 
     /// Takes the requests that a former leader has. `leader`: the present one; `None`: nobody leads yet.
@@ -107,6 +114,11 @@ mod tests {
         assert_eq!(relayed.take_lost(Some((7, 2))), []);
         relayed.link_down(Peer::Server(7));
         assert_eq!(relayed.take_lost(Some((7, 2))), [(node(2), 20)]);
+        relayed.relayed(node(2), 21, (7, 2));
+        relayed.link_up(8);
+        assert_eq!(relayed.take_lost(Some((7, 2))), []);
+        relayed.link_up(7);
+        assert_eq!(relayed.take_lost(Some((7, 2))), [(node(2), 21)], "it was asked again in between");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use model::id::{EvalId, EvalToken};
 use model::job::JobType;
 use model::member::{Generation, ServerList};
 use model::plan::{AllocStop, NodePlan};
-use model::time::Span;
+use model::time::{Now, Span};
 use state::samples::{eval, info, namespace, node_id, spec};
 use std::collections::BTreeSet;
 use wire::frame::{self, Body, Frame};
@@ -257,6 +257,41 @@ fn a_relayed_request_is_answered_through_its_server() {
     let told = frame::decode(bytes).expect("is a frame");
     assert_eq!((*to, told.request), (Peer::Node(node), 7));
     assert!(matches!(told.body, Body::Reply(NodeReply::Alive { .. })), "{told:?}");
+}
+
+/// A node that asks a follower of two others, whose leader gives no answer.
+#[test]
+fn what_a_lost_link_may_have_carried_is_asked_again() {
+    let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
+    meeting.run(Span::seconds(10));
+    let n = meeting.servers.iter().position(|server| server.other_leader().is_some());
+    let mut follower = meeting.servers.swap_remove(n.expect("two follow"));
+    let leader = follower.other_leader().expect("another one leads");
+    let another = [5, 6, 7].into_iter().find(|id| ![leader, follower.id()].contains(id)).expect("a third");
+    let mut now = meeting.now;
+    let mut told = |inputs| {
+        now = now.after(Span::millis(20));
+        let effects = follower.turn(Now { mono: now, wall: Some(state::samples::AT) }, inputs).effects;
+        let replies = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Send { to: Peer::Node(_), bytes } => frame::decode(&bytes).ok(),
+            _ => None,
+        });
+        replies.map(|frame| (frame.request, frame.body)).collect::<Vec<_>>()
+    };
+    let node = info(1);
+    let asked = |request| {
+        let body = Body::Request(NodeRequest::Heartbeat { node: node.id, secret: node.secret });
+        vec![Input::Frame { from: Peer::Node(node.id), bytes: frame::encode(&Frame { request, body }) }]
+    };
+    let changes: [fn(u64) -> Input; 2] = [|peer| Input::LinkDown { peer }, |peer| Input::LinkUp { peer }];
+    for (change, number) in changes.into_iter().zip([10, 20]) {
+        assert_eq!(told(asked(number)), []);
+        assert_eq!(told(vec![change(another)]), []);
+        assert_eq!(told(vec![change(leader)]), [(number, Body::Reply(NodeReply::NoLeader))]);
+        assert_eq!(told(asked(number + 1)), []);
+        let gone = Input::NodeLinkDown { node: node_id(1) };
+        assert_eq!(told(vec![gone, change(leader)]), [], "nobody waits");
+    }
 }
 
 #[test]
