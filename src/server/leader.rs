@@ -75,7 +75,7 @@ impl Leader {
             self.nodes.note_check(cx.now);
             return Ok(());
         }
-        self.nodes.mark_expired_nodes_down(&self.system_jobs, cx)?;
+        self.nodes.mark_expired_nodes_down(&self.system_jobs, &mut self.plans, cx)?;
         self.periodic.launch_due(cx);
         Ok(())
     }
@@ -161,6 +161,7 @@ impl Leader {
                 closed.into_iter().for_each(|node| self.plans.closed(node));
                 cx.reply(token, result.map(|done| with_evals(done, evals, None)));
             }
+            OnApply::NodeDown { node } => self.plans.closed(node),
             OnApply::NodeAlive { asker, node, info } => self.nodes.alive(asker, (node, info), result, cx)?,
             OnApply::NodeReported { asker } => reports::reported(asker, &result, cx),
             OnApply::Plan { eval, token, next } => self.plan_applied(eval, token, next, cx),
@@ -179,6 +180,7 @@ impl Leader {
     /// An entry was not taken into the log, though this server leads: its part goes on as if it had not asked.
     pub fn proposal_refused(&mut self, then: OnApply, why: &Refusal, cx: &mut Context<'_>) {
         match then {
+            OnApply::NodeDown { node } => self.plans.closed(node),
             OnApply::NodeChanged { closed, .. } => {
                 closed.into_iter().for_each(|node| self.plans.closed(node));
             }
@@ -224,6 +226,7 @@ impl Leader {
                 Change::Namespace | Change::NodePool => {}
             }
         }
+        self.system_jobs.evaluate_missed_allocs(changes, cx)?;
         self.system_jobs.evaluate_missed_jobs(changes, cx)
     }
 

@@ -364,7 +364,9 @@ impl Server {
         }
         let (index, term) = match self.replica.propose(&command) {
             Ok(place) => place,
-            Err(refused) if refused.passes() && matches!(then, OnApply::Nothing) => {
+            Err(refused)
+                if refused.passes() && matches!(then, OnApply::Nothing | OnApply::NodeDown { .. }) =>
+            {
                 self.outbox.put_back(Proposal { command, then }, now);
                 if self.outbox.is_overfull() {
                     tracing::warn!("too much waits to be written: this server gives up leadership");

@@ -7,6 +7,7 @@ use super::context::Context;
 use super::heartbeat::Heartbeats;
 use super::metrics::Timed;
 use super::pending::{Asker, OnApply};
+use super::plans::Plans;
 use super::system_jobs::SystemJobs;
 use super::watches::{Known, Watches};
 use model::alloc::{Allocation, ClientStatus};
@@ -185,6 +186,7 @@ impl Nodes {
     pub fn mark_expired_nodes_down(
         &mut self,
         system_jobs: &SystemJobs,
+        plans: &mut Plans,
         cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
         let expired = self.heartbeats.take_expired(cx.now, EXPIRED_PER_TURN);
@@ -210,7 +212,8 @@ impl Nodes {
             tracing::warn!(target: "nomad.heartbeat", node_id = %node, status = status.as_str(), "node TTL expired");
             let event = Some(Box::new(node_event("Node heartbeat missed", at)));
             let command = |evals| Command::UpdateNodeStatus { node, status, event, evals, at };
-            cx.propose_with_evals(evals, command, OnApply::Nothing);
+            plans.close(node);
+            cx.propose_with_evals(evals, command, OnApply::NodeDown { node });
         }
         Ok(())
     }

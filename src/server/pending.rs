@@ -46,6 +46,10 @@ pub enum OnApply {
         /// Nothing new may be placed there any more.
         closed: Option<NodeId>,
     },
+    /// A node that was silent for too long is down, or disconnected. Nothing may be placed there meanwhile.
+    NodeDown {
+        node: NodeId,
+    },
     /// A server was removed for a user, who hears of it once no restart takes that back.
     ServerRemoved {
         token: u64,

@@ -94,7 +94,10 @@ impl PlansInFlight {
         for (node, taken) in &taken {
             let sum = self.total.entry(*node).or_insert(Amount::ZERO);
             *sum = sum.plus(taken.amount);
-            self.changed.extend(taken.changed.iter().map(|changed| (changed.id, key)));
+            for changed in &taken.changed {
+                let other = self.changed.insert(changed.id, key);
+                assert!(other.is_none(), "one plan in flight changes an allocation");
+            }
         }
         let before = self.plans.insert(key, taken);
         assert!(before.is_none(), "a plan is in flight once");
@@ -290,7 +293,8 @@ impl Plans {
             let may = |(own, other): (Arc<Job>, Arc<Job>)| {
                 scheduler::may_preempt(own.spec.priority, other.spec.priority)
             };
-            if !jobs.is_some_and(may) || self.in_flight.is_stopping(part.node_id, id) {
+            let is_changed = self.in_flight.changed.contains_key(&id);
+            if !jobs.is_some_and(may) || is_changed || self.in_flight.is_stopping(part.node_id, id) {
                 return Ok(false);
             }
             taken.change(&known, Holding::default());

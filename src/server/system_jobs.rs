@@ -8,7 +8,7 @@ use super::context::Context;
 use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use model::id::{JobKey, NodeId};
 use model::job::{Job, JobType};
-use model::node::NodeInfo;
+use model::node::{NodeInfo, NodeStatus};
 use scheduler::in_datacenters_and_pool;
 use state::fault::Fault;
 use state::view::View;
@@ -51,23 +51,8 @@ impl SystemJobs {
         view: &View,
         cx: &mut Context<'_>,
     ) -> Result<Vec<Evaluation>, Fault> {
-        let mut jobs: Vec<JobKey> = view.allocs_of_node(node)?.into_iter().map(|a| a.job).collect();
-        jobs.sort();
-        jobs.dedup();
-        let index = view.index();
-        let mut evals = vec![];
-        for key in jobs {
-            let job = view.job(&key)?;
-            let (job_type, priority, modify) = job.map_or((JobType::Service, DEFAULT_PRIORITY, 0), |j| {
-                (j.spec.job_type, j.spec.priority, j.job_modify_index)
-            });
-            let (id, trigger) = (cx.ids.eval(), Trigger::NodeUpdate);
-            let mut eval = Evaluation::pending(id, key, job_type, priority, trigger, cx.at);
-            eval.job_modify_index = modify;
-            eval.node_id = Some(node);
-            eval.node_modify_index = index;
-            evals.push(eval);
-        }
+        let jobs = view.allocs_of_node(node)?.into_iter().map(|a| a.job).collect();
+        let mut evals = evals_of(jobs, node, view, cx)?;
         if let Some(known) = view.node(node)? {
             self.add_evals((node, &known.info), &mut evals, view, cx)?;
         }
@@ -90,6 +75,28 @@ impl SystemJobs {
             eval.job_modify_index = job.job_modify_index;
             (eval.node_id, eval.node_modify_index) = (Some(node), view.index());
             evals.push(eval);
+        }
+        Ok(())
+    }
+
+    /// Evaluates jobs whose allocations came to a node while the change that takes it down was under way: that names no evaluation of theirs.
+    pub fn evaluate_missed_allocs(&self, changes: &[Change], cx: &mut Context<'_>) -> Result<(), Fault> {
+        let is_down = |status| matches!(status, NodeStatus::Down | NodeStatus::Disconnected);
+        for change in changes {
+            let Change::Node(changed) = change else { continue };
+            if !is_down(changed.status) {
+                continue;
+            }
+            let view = cx.view()?;
+            let here = view.allocs_of_node(changed.id)?.into_iter().filter(|alloc| !alloc.terminal());
+            let mut jobs: BTreeSet<JobKey> = here.map(|alloc| alloc.job).collect();
+            for change in changes {
+                if let Change::Eval(eval) = change {
+                    jobs.remove(&eval.job);
+                }
+            }
+            let evals = evals_of(jobs, changed.id, &view, cx)?;
+            cx.propose_evals(evals);
         }
         Ok(())
     }
@@ -119,4 +126,26 @@ impl SystemJobs {
         cx.propose_evals(evals.split_off(carried));
         Ok(())
     }
+}
+
+/// An evaluation for each of the jobs, because of the node.
+fn evals_of(
+    jobs: BTreeSet<JobKey>,
+    node: NodeId,
+    view: &View,
+    cx: &mut Context<'_>,
+) -> Result<Vec<Evaluation>, Fault> {
+    let mut evals = vec![];
+    for key in jobs {
+        let job = view.job(&key)?;
+        let (job_type, priority, modify) = job.map_or((JobType::Service, DEFAULT_PRIORITY, 0), |j| {
+            (j.spec.job_type, j.spec.priority, j.job_modify_index)
+        });
+        let (id, trigger) = (cx.ids.eval(), Trigger::NodeUpdate);
+        let mut eval = Evaluation::pending(id, key, job_type, priority, trigger, cx.at);
+        eval.job_modify_index = modify;
+        (eval.node_id, eval.node_modify_index) = (Some(node), view.index());
+        evals.push(eval);
+    }
+    Ok(evals)
 }

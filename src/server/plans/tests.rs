@@ -130,6 +130,64 @@ fn an_update_of_an_ended_allocation_needs_no_node() {
     assert_eq!(accepted(&mut alone, &both), 0, "what is new does");
 }
 
+/// The worker's answer comes in the turn in which the node's time is over.
+#[test]
+fn nothing_is_placed_on_a_node_that_is_about_to_be_down() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    node_comes(&mut alone, 1, 1_000);
+    // a new leader expects the nodes of the state to be heard of
+    alone.change_leader();
+    let (token, decision) = decided(&mut alone, sized("a", 50, 100));
+    assert_eq!(decision.plan.nodes.len(), 1, "it has a place");
+    let eval = decision.plan.eval_id;
+    alone.now = alone.leader().nodes.next_expiry().expect("the node is expected");
+    alone.turn(vec![Input::Planned { eval, token, result: Ok(Box::new(decision)) }]);
+    alone.turns(5);
+    assert_eq!(alone.node(node_id(1)).status, NodeStatus::Down);
+    assert_eq!(alone.allocs("a"), [], "nobody would ever replace it");
+}
+
+/// The plan was on its way when the node's time was over.
+#[test]
+fn jobs_placed_while_their_node_went_down_are_evaluated() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    node_comes(&mut alone, 1, 1_000);
+    let (_, Decision { plan, .. }) = decided(&mut alone, sized("a", 50, 100));
+    let (eval, nodes) = (plan.eval_id, plan.nodes);
+    alone.propose(&Command::ApplyPlan {
+        eval,
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
+    let (node, status) = (node_id(1), NodeStatus::Down);
+    alone.propose(&Command::UpdateNodeStatus { node, status, event: None, evals: vec![], at: AT });
+    alone.turns(5);
+    assert_eq!(alone.allocs("a").len(), 1);
+    let evals = alone.view().evals_of_job(&JobKey::new("default", "a")).expect("reads");
+    assert!(evals.iter().any(|e| e.trigger == Trigger::NodeUpdate), "{evals:?}");
+}
+
+/// A change in place may make room, and so may a preemption of what it changes: that is one room.
+#[test]
+fn an_alloc_that_a_plan_in_flight_changes_is_not_preempted() {
+    let mut alone = crowded();
+    let low = only_alloc(&alone, "low");
+    let (token, high) = decided(&mut alone, sized("high", 80, 900));
+    assert_eq!(accepted(&mut alone, &high.plan), 1);
+    let mut smaller = low.clone();
+    smaller.resources.tasks.values_mut().for_each(|task| task.cpu_mhz = 100);
+    let part = NodePlan { node_id: low.node_id, stops: vec![], places: vec![smaller] };
+    let in_place = Plan { nodes: vec![part], ..Plan::default() };
+    let view = alone.view();
+    let taken =
+        alone.leader().plans.verify(&in_place, &view).expect("reads").remove(0).expect("it needs less");
+    alone.leader().plans.submit((high.plan.eval_id, token), vec![(low.node_id, taken)]);
+    assert_eq!(accepted(&mut alone, &high.plan), 0);
+}
+
 /// Which may take long where a majority of the servers is slow.
 #[test]
 fn room_that_an_end_frees_under_a_plan_in_flight_counts_once() {
