@@ -11,6 +11,7 @@ use model::eval::{EvalStatus, Evaluation};
 use model::id::{EvalId, EvalToken};
 use model::job::JobType;
 use model::member::{Generation, ServerList};
+use model::node::NodeStatus;
 use model::plan::{AllocStop, NodePlan};
 use model::time::{Now, Span};
 use state::samples::{eval, info, namespace, node_id, spec};
@@ -344,6 +345,21 @@ fn a_plan_larger_than_an_entry_fails_at_once_and_says_why() {
     assert!(why.contains("3145") && why.contains("at most 2097152 are allowed"), "{why}");
     assert!(why.contains("all_at_once"), "{why}");
     assert_eq!(server.status().broker, Default::default(), "the job's next evaluation may run");
+}
+
+/// Its node would count as one that is heard of, for good.
+#[test]
+fn a_silent_node_is_marked_down_once_raft_takes_proposals() {
+    let (mut meeting, n) = nothing_is_taken();
+    let (server, node, at) = (&mut meeting.servers[n], node_id(1), state::samples::AT);
+    server.leadership.leader_mut().expect("it leads").plans.close(node);
+    let command =
+        Command::UpdateNodeStatus { node, status: NodeStatus::Down, event: None, evals: vec![], at };
+    server.outbox.propose(command, OnApply::NodeDown { node });
+    meeting.turn(n, vec![]);
+    assert!(meeting.servers[n].outbox.has_returned(), "it is kept");
+    meeting.run(Span::seconds(5));
+    assert!(!meeting.servers[n].outbox.has_returned(), "it was taken");
 }
 
 #[test]
