@@ -5,6 +5,7 @@
 
 #![cfg(test)]
 
+use super::broken::register_at;
 use super::faults::ServerFault;
 use super::garbage::RULES;
 use super::job_groups::task_args;
@@ -21,7 +22,6 @@ use model::time::{Mono, Span, Wall};
 use model::value::Value;
 use server::effects::Input;
 use wire::http::Method;
-use wire::request::WriteRequest;
 use wire::rpc::Peer;
 
 const NODES: usize = 3;
@@ -402,16 +402,7 @@ fn ended_batch_job(world: &mut World, leader: ServerAt) -> JobKey {
     let config = &mut spec.groups[0].tasks[0].config;
     config.insert("command".into(), Value::Text("sim".into()));
     config.insert("args".into(), task_args(1_000, 0, false));
-    let token = world.workload.token();
-    world.ledger.asked_aside(token);
-    let action = WriteRequest::RegisterJob {
-        spec: Box::new(spec),
-        enforce_index: None,
-        eval_priority: None,
-        preserve_counts: false,
-        submission: None,
-    };
-    world.server_input(leader, Input::Request { token, action });
+    register_at(world, leader, spec);
     run_for(world, Span::seconds(30));
     nothing_of_it_is_gone(world, &key);
     key

@@ -58,8 +58,13 @@ pub fn is_found<T: std::fmt::Debug>(found: Result<T, String>, sentence: &str) {
     assert!(found.as_ref().is_err_and(|e| e.contains(sentence)), "{sentence}: {found:?}");
 }
 
-/// Asked of the leader past every user.
 fn register(world: &mut World, spec: JobSpec) {
+    register_at(world, SERVER, spec);
+    run_for(world, Span::seconds(2));
+}
+
+/// Asked of the leader past every user.
+pub fn register_at(world: &mut World, leader: ServerAt, spec: JobSpec) {
     let token = world.workload.token();
     world.ledger.asked_aside(token);
     let action = WriteRequest::RegisterJob {
@@ -69,8 +74,7 @@ fn register(world: &mut World, spec: JobSpec) {
         preserve_counts: false,
         submission: None,
     };
-    world.server_input(SERVER, Input::Request { token, action });
-    run_for(world, Span::seconds(2));
+    world.server_input(leader, Input::Request { token, action });
 }
 
 /// As after a turn of the server that took the state further than ever, to what the world has noted.
