@@ -1,7 +1,7 @@
 //! Allocations whose node did not answer for a while (scheduler.md 10): which of two stays when it answers again,
 //! and how long the place of one that its node stops by itself is kept free. Refuses to know when nodes disconnect.
 
-use super::{AllocSet, NOT_NEEDED, Stop};
+use super::{AllocSet, NOT_NEEDED, Stop, tainted};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::job::{DisconnectPolicy, Job, Reconcile, TaskGroup};
 use model::resources::Hook;
@@ -33,6 +33,16 @@ pub fn reconcile_reconnected<'a>(
         stops.extend(stop.map(|(alloc, description)| Stop { alloc, description, client: None }));
     }
     stops
+}
+
+/// Takes those out of `migrating` whose place is another one's: they were replaced, or told to stop, while their node did not answer. They
+/// leave, and nothing comes in their stead (scheduler.md 8.3.7).
+pub fn replaced_before<'a>(migrating: &mut AllocSet<'a>) -> Vec<Stop<'a>> {
+    let is_replaced =
+        |a: &Allocation| tainted::unknown_since(a).is_some() && (a.next.is_some() || a.server_terminal());
+    let replaced = migrating.extract_if(.., |_, alloc| is_replaced(alloc)).map(|(_, alloc)| alloc);
+    let living = replaced.filter(|alloc| !alloc.server_terminal());
+    living.map(|alloc| Stop { alloc, description: NOT_NEEDED, client: None }).collect()
 }
 
 /// Whether the allocation was to stop or to move anyway, or runs an older version.

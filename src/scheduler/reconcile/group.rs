@@ -132,6 +132,7 @@ impl<'a> GroupReconciler<'_, 'a> {
             }
             self.changes.stops.extend((!stop.alloc.server_terminal()).then_some(stop));
         }
+        self.changes.stops.extend(disconnect::replaced_before(&mut migrating));
         untainted.extend(disconnecting.iter().map(|(id, a)| (*id, *a)));
         let reschedule::Split { mut untainted, now, mut later } = reschedule::split(input, group, untainted);
         untainted.extend(reconnecting.iter().map(|(id, a)| (*id, *a)));

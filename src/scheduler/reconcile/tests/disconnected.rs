@@ -241,3 +241,26 @@ fn r8_2_11_a_replaced_unknown_alloc_frees_its_name() {
     allocs[0].next = Some(allocs[1].id);
     assert!(!has_two(&allocs), "the replacement keeps the name when it moves");
 }
+
+/// Its node, which does not answer, is drained meanwhile.
+#[test]
+fn r8_3_7_a_replaced_alloc_that_leaves_is_not_replaced_again() {
+    let job = replacing();
+    let mut allocs = [away(&job, 5), alloc(&job, 0, 1)];
+    allocs[0].transition.migrate = Some(Leave::AtOnce);
+    let case = Case::of(&job);
+    let changes = case.changes(&allocs[..1]);
+    assert_eq!(names_of(&changes.replacements), strings(&["[0]"]), "nothing was in its place");
+    allocs[0].next = Some(allocs[1].id);
+    // the one that took its place has failed, and waits for its time to be placed again
+    for successor in [C::Running, C::Failed] {
+        allocs[1].client = successor;
+        let changes = case.changes(&allocs);
+        assert_eq!(stopped(&changes, NOT_NEEDED), strings(&["[0]"]), "{successor:?}");
+        assert!(changes.replacements.is_empty() && changes.missing.is_empty(), "{successor:?}");
+    }
+    (allocs[0].next, allocs[0].desired) = (None, D::Stop);
+    let changes = case.changes(&allocs[..1]);
+    assert!(changes.stops.is_empty() && changes.replacements.is_empty(), "it was told to stop before");
+    assert_eq!(changes.missing.len(), 1);
+}
