@@ -4,6 +4,7 @@
 //! Refuses to know: what a plan holds. All of it can be rebuilt from the state.
 
 mod pause;
+mod remote;
 
 use super::Config;
 use super::blocked::{BlockOutcome, Blocked};
@@ -20,16 +21,14 @@ use model::job::JobType;
 use model::plan::Decision;
 use model::time::{Mono, Span};
 use pause::is_paused;
+use remote::{deliver, remote_task};
 use scheduler::Attempt;
 use state::fault::Fault;
 use state::scans::RangeScan;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::command::Command;
-use wire::frame::{self, Body, Frame};
 use wire::request::{Refusal, RefusalKind};
-use wire::rpc::Peer;
-use wire::server_rpc::{RemoteTask, ServerReply};
 use wire::status::BrokerStatus;
 
 /// Evaluations canceled by one command.
@@ -64,6 +63,8 @@ struct Outstanding {
     answered_at: Mono,
     /// The worker has answered, and has not been asked again.
     is_answered: bool,
+    /// The connection to the worker's server was lost since.
+    is_cut_off: bool,
     /// The last decision on it, if not all of its plan was accepted.
     rejected: Option<Decision>,
 }
@@ -161,34 +162,11 @@ impl Evals {
             let Some(task) = self.take_ready(None, &cx.config.enabled_schedulers, cx) else { break };
             cx.outbox.effect(Effect::Schedule(Box::new(task)));
         }
-        // a server whose state is behind would hold evaluations until it has caught up
-        let is_fit = |server| !cx.raft.is_behind(server);
-        while let Some(waiting) =
-            remote.take(cx.now, is_fit, |of| !self.types_for_remote_workers(of, cx.config).is_empty())
-        {
-            let mut tasks = vec![];
-            while tasks.len() < waiting.free as usize {
-                let types_for_remote_workers = self.types_for_remote_workers(&waiting.enabled, cx.config);
-                let Some(task) = self.take_ready(Some(waiting.server), &types_for_remote_workers, cx) else {
-                    break;
-                };
-                tasks.push(remote_task(task, plans, cx));
-            }
-            deliver(waiting.server, waiting.request, tasks, cx);
-        }
+        self.dispatch_remotely(remote, plans, cx);
         self.unserved.warn(&self.broker, own_types(cx.config), remote, cx.now);
     }
 
-    /// The types of which another server may have evaluations: those that this server's own workers do not take, and any while more
-    /// are ready than those will soon take.
-    fn types_for_remote_workers(&self, types: &[JobType], config: &Config) -> Vec<JobType> {
-        let own = own_types(config);
-        let has_enough = self.broker.ready_of(own) > config.workers * config.ready_per_worker;
-        let is_offered = |t: &&JobType| self.broker.ready_of(&[**t]) > 0 && (has_enough || !own.contains(t));
-        types.iter().filter(is_offered).copied().collect()
-    }
-
-    fn outstanding_locally(&self) -> usize {
+    pub fn outstanding_locally(&self) -> usize {
         self.outstanding.values().filter(|held| held.server.is_none()).count()
     }
 
@@ -216,27 +194,12 @@ impl Evals {
             dequeued_at: cx.now,
             answered_at: cx.now,
             is_answered: false,
+            is_cut_off: false,
             rejected: None,
         };
         let before = self.outstanding.insert(task.eval.id, outstanding);
         assert!(before.is_none(), "an evaluation is in one worker's hands");
         Some(task)
-    }
-
-    /// The connection to that server is gone: what its workers hold, and have not answered, goes back.
-    pub fn link_down(&mut self, server: u64, cx: &mut Context<'_>) {
-        let lost = |held: &Outstanding| held.server == Some(server) && !held.is_answered;
-        let lost: Vec<_> = self
-            .outstanding
-            .values()
-            .filter(|held| lost(held))
-            .map(|h| (h.task.eval.id, h.task.token))
-            .collect();
-        for (eval, token) in lost {
-            if self.broker.is_delivered(eval, token) {
-                self.nack(eval, token, cx);
-            }
-        }
     }
 
     /// A worker has answered. False: it was given up meanwhile, and somebody else has the evaluation, or had it.
@@ -323,6 +286,10 @@ impl Evals {
                 let mut evals = vec![decision.eval];
                 evals.extend(decision.created);
                 cx.propose(Command::UpdateEvals { evals, at: cx.at }, then);
+            }
+            _ if held.is_cut_off => {
+                let token = task.token;
+                self.nack(id, token, cx);
             }
             (attempt, _) => {
                 task.attempt = attempt.unwrap_or(task.attempt);
@@ -466,19 +433,6 @@ impl Evals {
 /// What the leader's own workers take.
 fn own_types(config: &Config) -> &[JobType] {
     if config.workers > 0 { &config.enabled_schedulers } else { &[] }
-}
-
-fn remote_task(task: ScheduleTask, plans: &Plans, cx: &Context<'_>) -> RemoteTask {
-    let ScheduleTask { eval, token, attempt, min_index, at, seed } = task;
-    let (attempt, snapshot_index) = (attempt.number, attempt.snapshot_index);
-    // what is proposed in this turn gets the indexes behind the log's end
-    let in_flight = plans.in_flight_plans(cx.log_end + cx.outbox.proposals() as u64);
-    RemoteTask { eval, token, attempt, snapshot_index, min_index, at, seed, in_flight }
-}
-
-fn deliver(server: u64, request: u64, tasks: Vec<RemoteTask>, cx: &mut Context<'_>) {
-    let body = Body::ServerReply(ServerReply::Deliver { tasks });
-    cx.send(Peer::Server(server), frame::encode(&Frame { request, body }));
 }
 
 fn cancel(evals: Vec<Evaluation>, cx: &mut Context<'_>, why: impl Fn(&Evaluation) -> String) {

@@ -31,6 +31,8 @@ const MAX_TAKEN: usize = 2 * MAX_SERVED;
 const MAX_SERVED_BYTES: usize = 64 << 20;
 /// How long an answer is waited for: as long as a caller of the API waits for its write.
 const FORWARD_TIMEOUT: Span = Span::seconds(30);
+/// How long a server that leads no more is waited for: one that lives answers within a turn or two, and tells what it knows.
+const FORMER_LEADER_TIMEOUT: Span = Span::seconds(1);
 /// What a node passes on may be a blocking query, which is held: the node knows for how long it waits.
 const NODE_TIMEOUT: Span = Span(FORWARD_TIMEOUT.0 + MAX_HOLD.0);
 
@@ -157,13 +159,13 @@ impl Forwarding {
         leads: bool,
         cx: &mut Context<'_>,
     ) {
+        // the request came twice, perhaps long after its answer: "not done" would be untrue if this server led at first
+        if self.taken.contains(&(from, number)) {
+            return;
+        }
         let is_of_node = matches!(from, Peer::Node(_));
         if !is_of_node && !leads {
             return reply(from, number, NodeHttpReply::NotDone, cx);
-        }
-        // the request came twice, perhaps long after its answer
-        if self.taken.contains(&(from, number)) {
-            return;
         }
         let bytes = request.body.len();
         let alike = || self.served.values().filter(|served| served.is_of_node() == is_of_node);
@@ -200,6 +202,14 @@ impl Forwarding {
         self.served.retain(|_, served| served.from != peer);
         self.taken.retain(|(from, _)| *from != peer);
         self.of_nodes.link_down(peer);
+    }
+
+    /// That server leads. One that led before may be dead: it gets a moment more for its answers.
+    pub fn leader_known(&mut self, leader: u64, now: Mono) {
+        let latest = now.after(FORMER_LEADER_TIMEOUT);
+        for forwarded in self.forwarded.values_mut().filter(|f| f.to != leader) {
+            forwarded.deadline = forwarded.deadline.min(latest);
+        }
     }
 
     /// Gives up what was waited for too long.
@@ -354,8 +364,28 @@ mod tests {
         assert_eq!(frames, [], "once");
         alone.server.with_forwarding(now, |f, cx| f.serve(server, 40, request(), true, cx));
         assert!(alone.server.outbox.take_effects().0.is_empty(), "a copy that comes after the answer");
+        let (frames, _) = effects(&mut alone, |f, cx| f.serve(server, 40, request(), false, cx));
+        assert_eq!(frames, [], "nor is it \"not done\" once this server leads no more");
         effects(&mut alone, |f, cx| f.link_down(server, cx));
         served(&mut alone, server, true);
+    }
+
+    #[test]
+    fn a_former_leader_keeps_no_user_waiting() {
+        let mut alone = Alone::with(|_| {});
+        effects(&mut alone, |f, cx| f.forward(1, request(), Some(LEADER), cx));
+        let (now, due) = (alone.now, alone.server.forwarding.next_deadline());
+        let mut known = |leader| {
+            alone.server.with_forwarding(now, |f, cx| f.leader_known(leader, cx.now));
+            alone.server.forwarding.next_deadline()
+        };
+        assert_eq!(known(LEADER), due);
+        assert_eq!(known(LEADER + 1), Some(now.after(FORMER_LEADER_TIMEOUT)));
+        alone.now = alone.now.after(FORMER_LEADER_TIMEOUT);
+        let now = alone.now;
+        alone.server.with_forwarding(now, |f, cx| f.leader_known(LEADER + 1, cx.now));
+        let (_, late) = effects(&mut alone, Forwarding::expire);
+        assert_eq!(late, [(1, Err(ForwardFailure::Unknown))], "the time is not begun anew");
     }
 
     /// What is to be served now, and whether by a leader alone.

@@ -141,6 +141,9 @@ impl Server {
     pub(super) fn answer_lost_requests(&mut self, now: Mono) {
         let raft = self.replica.raft();
         let leader = raft.leader().map(|leader| (leader, raft.term()));
+        if let Some((leader, _)) = leader {
+            self.forwarding.leader_known(leader, now);
+        }
         let lost = self.forwarding.of_nodes.take_lost(leader);
         let (_, mut cx) = self.split(now);
         for (node, request) in lost {

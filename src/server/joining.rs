@@ -90,6 +90,11 @@ impl Joining {
         self.announced_by.retain(|server| *server != peer);
     }
 
+    /// Whether there is a link to that server, or may be one: beyond `MAX_LINKS` nobody counts.
+    pub fn is_connected(&self, peer: u64) -> bool {
+        self.links.contains(&peer) || self.links.len() >= MAX_LINKS
+    }
+
     /// Empty servers that expect as many, with this one, ascending.
     fn empty(&self, own: u64, expect: u32) -> Vec<u64> {
         let others = self.seen.iter().filter(|(_, seen)| seen.expect == expect).map(|(id, _)| *id);

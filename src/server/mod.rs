@@ -176,7 +176,8 @@ impl Server {
             pending: PendingEntries::default(),
             reads: PendingReads::default(),
             forwarding: Forwarding::new(seed),
-            follower_workers: FollowerWorkers::new(seed),
+            // apart from what is forwarded: an answer to the one is none to the other
+            follower_workers: FollowerWorkers::new(seed ^ (1 << 63)),
             outbox: Outbox::default(),
             metrics: Metrics::default(),
             ids: Ids::new(seed),
@@ -251,7 +252,7 @@ impl Server {
             Input::Request { token, action } => return self.request(token, action, now),
             Input::Read { token } => self.read(token, now),
             Input::Forward { token, request } => {
-                let leader = self.other_leader();
+                let leader = self.other_leader().filter(|leader| self.joining.is_connected(*leader));
                 self.with_forwarding(now, |all, cx| all.forward(token, request, leader, cx));
             }
             Input::Served { serving, response } => {

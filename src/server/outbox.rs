@@ -68,11 +68,11 @@ impl Outbox {
         self.returned.len() > MAX_RETURNED
     }
 
-    /// Drops what workers made of evaluations: the scheduler is paused.
-    pub fn drop_deferred(&mut self) {
+    /// Drops what workers made of evaluations: the scheduler is paused. What a change of a node leads to has to be written all the same.
+    pub fn drop_decisions(&mut self) {
         self.deferred.clear();
-        self.returned.retain(|proposal| !matches!(proposal.command, Command::UpdateEvals { .. }));
-        self.due = None;
+        self.returned.retain(|proposal| !matches!(proposal.then, OnApply::Plan { .. }));
+        self.due.take_if(|_| self.returned.is_empty());
     }
 
     /// The proposals to be appended now. Deferred ones go along when something is written anyhow, or alone when they have waited long
@@ -122,7 +122,9 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pending::AfterPlan;
     use super::*;
+    use model::id::{EvalId, EvalToken};
 
     fn deletes(name: &str) -> (Command, OnApply) {
         (Command::DeleteNodePool { name: name.into() }, OnApply::Nothing)
@@ -170,9 +172,23 @@ mod tests {
         let (command, then) = deletes("c");
         outbox.put_back(Proposal { command, then }, now);
         assert_eq!(names(outbox.take_all_proposals()), ["c"]);
-        let put_back = Command::UpdateEvals { evals: vec![], at: Default::default() };
-        outbox.put_back(Proposal { command: put_back, then: OnApply::Nothing }, now);
-        outbox.drop_deferred();
-        assert!(outbox.is_empty(), "a pause takes what is said of evaluations");
+    }
+
+    #[test]
+    fn a_pause_drops_what_workers_decided_and_nothing_else() {
+        let now = Mono(1);
+        let evals = || Command::UpdateEvals { evals: vec![], at: Default::default() };
+        let (eval, token) = (EvalId::from_random(1), EvalToken::from_random(1));
+        let plan = || OnApply::Plan { eval, token, next: AfterPlan::Ack };
+        let mut outbox = Outbox::default();
+        outbox.put_back(Proposal { command: evals(), then: plan() }, now);
+        outbox.defer(evals(), plan(), now);
+        outbox.drop_decisions();
+        assert!(outbox.is_empty() && outbox.next_deadline().is_none());
+        outbox.put_back(Proposal { command: evals(), then: OnApply::Nothing }, now);
+        outbox.drop_decisions();
+        assert_eq!(outbox.next_deadline(), Some(now.after(MAX_DELAY)), "a node's evaluations are written");
+        let kept = outbox.flush(now.after(MAX_DELAY), false);
+        assert!(matches!(kept[..], [Proposal { then: OnApply::Nothing, .. }]), "{kept:?}");
     }
 }

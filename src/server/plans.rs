@@ -10,13 +10,13 @@ use model::plan::{NodePlan, Plan};
 use model::resources::{Amount, Holding};
 use state::fault::Fault;
 use state::view::View;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::change::AllocChange;
 use wire::server_rpc::{InFlightPlan, TakenOnNode};
 
 /// The most nodes of plans in flight that are sent along with an evaluation: several evaluations have to fit into one message.
-const MAX_NODES_REPORTED: usize = 1024;
+pub const MAX_NODES_REPORTED: usize = 1024;
 
 /// What a part of a plan takes from its node beyond what the state counts already.
 #[derive(Default)]
@@ -192,16 +192,11 @@ impl Plans {
     /// What each plan in flight takes of nodes, for workers whose state does not show it before `visible_at`. Advice: the first nodes only.
     pub fn in_flight_plans(&self, visible_at: u64) -> Vec<InFlightPlan> {
         let mut room = MAX_NODES_REPORTED;
-        let on_node = |(node, taken): &(NodeId, Taken)| {
-            let holding = Holding { amount: taken.amount, claims: taken.claimed.clone() };
-            let allocs = taken.amount.allocs;
-            (holding != Holding::default()).then_some(TakenOnNode { node: *node, holding, allocs })
-        };
         let mut told = vec![];
-        for (&(eval, token), parts) in &self.in_flight.plans {
-            let nodes: Vec<TakenOnNode> = parts.iter().filter_map(on_node).take(room).collect();
-            room -= nodes.len();
-            told.push(InFlightPlan { eval, token, visible_at, nodes });
+        for (key, parts) in &self.in_flight.plans {
+            let plan = in_flight_plan(*key, parts, visible_at, room);
+            room -= plan.nodes.len();
+            told.push(plan);
             if room == 0 {
                 break;
             }
@@ -223,12 +218,28 @@ impl Plans {
 
     /// What each part of the plan takes from its node; None: it does not fit any more.
     pub fn verify(&self, plan: &Plan, view: &View) -> Result<Vec<Option<Taken>>, Fault> {
-        let verified = plan.nodes.iter().map(|part| self.verify_node(part, plan.snapshot_index, view));
-        let mut verified = verified.collect::<Result<Vec<_>, _>>()?;
+        let mut changing = BTreeSet::new();
+        let mut verified = vec![];
+        for part in &plan.nodes {
+            let taken = self.verify_node(part, plan.snapshot_index, view)?;
+            verified.push(taken.filter(|taken| self.changes_each_once(taken, &mut changing)));
+        }
         if plan.all_at_once && verified.iter().any(Option::is_none) {
             verified.iter_mut().for_each(|taken| *taken = None);
         }
         Ok(verified)
+    }
+
+    /// Whether the part changes no allocation twice, none that a plan in flight changes, and none of `changing`, which other parts of its
+    /// plan change: what an allocation holds is given back once. Its own are added to `changing`.
+    fn changes_each_once(&self, taken: &Taken, changing: &mut BTreeSet<AllocId>) -> bool {
+        let own: BTreeSet<AllocId> = taken.changed.iter().map(|changed| changed.id).collect();
+        let is_taken = |id: &AllocId| changing.contains(id) || self.in_flight.changed.contains_key(id);
+        if own.len() < taken.changed.len() || own.iter().any(is_taken) {
+            return false;
+        }
+        changing.extend(own);
+        true
     }
 
     /// What the part takes from its node beyond what the state counts already, or `None` if it must be refused.
@@ -237,11 +248,10 @@ impl Plans {
         let (mut in_place_only, mut takes_something) = (true, false);
         for alloc in &part.places {
             let known = if alloc.create_index == 0 { None } else { view.alloc(alloc.id)? };
-            if known.as_ref().is_some_and(|known| self.is_preempted(known, alloc)) {
+            if known.as_ref().is_some_and(|known| !self.may_update(known, alloc, part.node_id)) {
                 return Ok(None);
             }
-            let goes_on =
-                |known: &Allocation| known.node_id == part.node_id && known.resources == alloc.resources;
+            let goes_on = |known: &Allocation| known.resources == alloc.resources;
             if known.as_ref().is_some_and(|known| known.client_terminal() || goes_on(known)) {
                 // the allocation has ended, or goes on with what it has
                 continue;
@@ -303,10 +313,13 @@ impl Plans {
         Ok(true)
     }
 
-    /// Whether an allocation that is to be updated in place was preempted meanwhile, or is about to be.
-    fn is_preempted(&self, known: &Allocation, planned: &Allocation) -> bool {
+    /// Whether an allocation may be updated in place: not one that was preempted meanwhile, or is about to be; nor one that lives on another
+    /// node.
+    fn may_update(&self, known: &Allocation, planned: &Allocation, node: NodeId) -> bool {
         let evicted = known.desired == DesiredStatus::Evict && planned.desired != DesiredStatus::Evict;
-        evicted || self.in_flight.is_stopping(known.node_id, known.id)
+        !evicted
+            && (known.client_terminal() || known.node_id == node)
+            && !self.in_flight.is_stopping(known.node_id, known.id)
     }
 
     /// Whether no claim has another holder, but for one that makes way for it.
@@ -318,6 +331,26 @@ impl Plans {
             let more = taken.more(claim);
             more <= 0 || now + more <= 1
         })
+    }
+}
+
+/// What a plan takes of the first nodes. What it only gives back is left out.
+pub fn in_flight_plan(
+    (eval, token): DeliveryKey,
+    parts: &[(NodeId, Taken)],
+    visible_at: u64,
+    max_nodes: usize,
+) -> InFlightPlan {
+    let on_node = |(node, taken): &(NodeId, Taken)| {
+        let holding = Holding { amount: taken.amount, claims: taken.claimed.clone() };
+        let allocs = taken.amount.allocs;
+        (holding != Holding::default()).then_some(TakenOnNode { node: *node, holding, allocs })
+    };
+    InFlightPlan {
+        eval,
+        token,
+        visible_at,
+        nodes: parts.iter().filter_map(on_node).take(max_nodes).collect(),
     }
 }
 

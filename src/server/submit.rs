@@ -6,7 +6,7 @@
 use super::context::Context;
 use super::leader::Leader;
 use super::pending::{AfterPlan, OnApply};
-use super::plans::Taken;
+use super::plans::{MAX_NODES_REPORTED, Taken, in_flight_plan};
 use super::reservations::ReservationChange;
 use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::id::{AllocId, EvalId, EvalToken, JobKey, NodeId};
@@ -94,6 +94,11 @@ impl Leader {
             cx.outbox.defer(Command::UpdateEvals { evals, at: cx.at }, then, cx.now);
             return Ok(false);
         }
+        if self.evals.is_remote(id) {
+            // this server's own workers know of it only by what they are told; where it is visible is corrected once it is proposed
+            let plan = in_flight_plan((id, token), &taken, u64::MAX, MAX_NODES_REPORTED);
+            cx.outbox.reservation(ReservationChange::Remote(plan));
+        }
         self.plans.submit((id, token), taken);
         let at = cx.at;
         cx.propose(Command::ApplyPlan { eval: id, nodes: accepted, deployment, updates, evals, at }, then);
@@ -103,6 +108,10 @@ impl Leader {
     /// A plan's entry is applied.
     pub fn plan_applied(&mut self, eval: EvalId, token: EvalToken, next: AfterPlan, cx: &mut Context<'_>) {
         self.plans.finish((eval, token));
+        if self.evals.is_remote(eval) && self.evals.outstanding_locally() == 0 {
+            // no worker here looks at an older state
+            cx.outbox.reservation(ReservationChange::Release { eval, token });
+        }
         self.evals.plan_applied(eval, token, next, &self.plans, cx);
     }
 }

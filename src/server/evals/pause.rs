@@ -14,7 +14,7 @@ impl Evals {
         let paused = is_paused(view, cx)?;
         match (self.paused, paused) {
             (false, true) => {
-                cx.outbox.drop_deferred();
+                cx.outbox.drop_decisions();
                 *self = Evals::new(view, cx)?;
             }
             (true, _) => self.is_ending = !paused,

@@ -11,6 +11,7 @@ use model::time::Now;
 use state::samples::{AT, founding, in_memory, server_info};
 use state::store::{Options, Store};
 use wire::frame::{self, Frame};
+use wire::http::{ForwardFailure, Method, Request};
 use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::rpc::Peer;
 use wire::snapshot::{SnapshotMessage, SnapshotOffer};
@@ -324,4 +325,34 @@ fn a_server_without_members_forgets_a_silent_leader() {
         meeting.turn(1, vec![]);
     }
     assert_eq!(meeting.servers[1].status().leader, None);
+}
+
+/// A link that is lost says so before another leader does.
+#[test]
+fn nothing_is_forwarded_to_a_leader_that_is_cut_off() {
+    let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
+    meeting.run(Span::seconds(10));
+    let n = meeting.servers.iter().position(|server| server.other_leader().is_some()).expect("two follow");
+    let leader = meeting.servers[n].other_leader().expect("another one leads");
+    let request = Request {
+        method: Method::Put,
+        path: "/v1/jobs".into(),
+        query: String::new(),
+        body: vec![],
+        websocket: false,
+    };
+    let changes =
+        [Input::Read { token: 9 }, Input::LinkDown { peer: leader }, Input::LinkUp { peer: leader }];
+    let mut tokens = 1..;
+    let said = changes.map(|change| {
+        meeting.now = meeting.now.after(Span::millis(1));
+        let own = tokens.next().expect("there is no end");
+        let inputs = vec![change, Input::Forward { token: own, request: Box::new(request.clone()) }];
+        let effects = meeting.servers[n].turn(Now { mono: meeting.now, wall: Some(AT) }, inputs).effects;
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::Forwarded { token, result } if token == own => Some(result),
+            _ => None,
+        })
+    });
+    assert_eq!(said, [None, Some(Err(ForwardFailure::NotDone)), None]);
 }

@@ -1,6 +1,7 @@
 //! What a leader hands out to the workers of other servers, and what comes back.
 
 use super::super::effects::{Effect, Input};
+use super::super::reservations::ReservationChange;
 use super::super::submit;
 use super::super::testing::{Alone, asks, registration};
 use super::RemoteWorkers;
@@ -141,17 +142,8 @@ fn a_follower_gets_what_own_workers_leave_and_plans_it() {
     let none = delivered(&mut alone, vec![]);
     assert_eq!(none, [], "it has to ask again");
     for task in tasks {
-        let local = super::super::effects::ScheduleTask {
-            eval: task.eval.clone(),
-            token: task.token,
-            attempt: scheduler::Attempt { number: task.attempt, snapshot_index: task.snapshot_index },
-            min_index: task.min_index,
-            at: task.at,
-            seed: task.seed,
-        };
-        let Input::Planned { eval, token, result } = alone.planned(&local) else { panic!("no plan") };
-        let said = RemoteDecision { eval, token, result: result.map(|d| *d), is_split: false };
-        alone.turn(vec![says(0, ServerRequest::Planned(Box::new(said)))]);
+        let decision = decides(&alone, task);
+        alone.turn(vec![hands_in(decision)]);
     }
     alone.turns(3);
     let placed: BTreeSet<&str> =
@@ -231,4 +223,72 @@ fn a_plan_is_split_where_one_entry_ends() {
     large.places[0].client_description = "x".repeat(3 << 20);
     let mut alone = Plan { nodes: vec![large], ..Plan::default() };
     assert!(!submit::split(&mut alone) && alone.nodes.len() == 1, "one part is not divided");
+}
+
+/// What a follower's worker makes of its evaluation, handed in by the follower.
+fn decides(alone: &Alone, task: &RemoteTask) -> RemoteDecision {
+    let RemoteTask { eval, token, attempt: number, snapshot_index, min_index, at, seed, .. } = task.clone();
+    let attempt = scheduler::Attempt { number, snapshot_index };
+    let local = super::super::effects::ScheduleTask { eval, token, attempt, min_index, at, seed };
+    let Input::Planned { eval, token, result } = alone.planned(&local) else { panic!("no plan") };
+    RemoteDecision { eval, token, result: result.map(|decision| *decision), is_split: false }
+}
+
+fn hands_in(decision: RemoteDecision) -> Input {
+    says(0, ServerRequest::Planned(Box::new(decision)))
+}
+
+/// Their state shows it only once it is applied, and they would want the same room.
+#[test]
+fn own_workers_are_told_what_remote_plans_take() {
+    let mut alone = busy(&["a"]);
+    let task = delivered(&mut alone, vec![says(7, asks_for(1, &JobType::ALL))]).remove(0).1.remove(0);
+    let decision = decides(&alone, &task);
+    let [ReservationChange::Remote(plan), ReservationChange::Visible { eval, token, index }] =
+        &told(&mut alone, decision)[..]
+    else {
+        panic!("a worker of this server may look at an older state: nothing is released")
+    };
+    assert_eq!((plan.eval, plan.token, plan.nodes.len()), (task.eval.id, task.token, 1));
+    assert_eq!((*eval, *token, *index), (task.eval.id, task.token, alone.view().index()));
+}
+
+/// What becomes of reservations in the turn in which the follower hands that in.
+fn told(alone: &mut Alone, decision: RemoteDecision) -> Vec<ReservationChange> {
+    alone.turn(vec![hands_in(decision)]).reservations
+}
+
+/// Otherwise nothing would ever forget what they took.
+#[test]
+fn applied_remote_plans_are_forgotten_without_own_workers() {
+    let mut alone = Alone::with(|config| config.workers = 0);
+    alone.add_node(info(1));
+    alone.turn(vec![asks(registration(spec("a", 1)))]);
+    let task = delivered(&mut alone, vec![says(7, asks_for(1, &JobType::ALL))]).remove(0).1.remove(0);
+    let decision = decides(&alone, &task);
+    let changes = told(&mut alone, decision);
+    assert!(matches!(changes[0], ReservationChange::Remote(_)), "{changes:?}");
+    assert_eq!((alone.allocs("a").len(), alone.reservations.borrow().is_empty()), (1, true));
+}
+
+#[test]
+fn nothing_is_retried_by_a_server_that_is_gone() {
+    for is_gone in [false, true] {
+        let mut alone = busy(&["a"]);
+        let task = delivered(&mut alone, vec![says(7, asks_for(1, &JobType::ALL))]).remove(0).1.remove(0);
+        let mut decision = decides(&alone, &task);
+        // only a part of the plan comes, so that the rest is tried again
+        decision.is_split = true;
+        let mut inputs = vec![hands_in(decision)];
+        if is_gone {
+            inputs.push(Input::LinkDown { peer: FOLLOWER });
+        }
+        let again: Vec<u64> = delivered(&mut alone, inputs).iter().map(|(request, _)| *request).collect();
+        assert_eq!(again, if is_gone { vec![] } else { vec![0] });
+        alone.now = alone.now.after(Span::seconds(2));
+        let given = delivered(&mut alone, vec![says(8, asks_for(1, &JobType::ALL))]);
+        let tokens: Vec<_> = given.iter().flat_map(|(_, tasks)| tasks).map(|task| task.token).collect();
+        assert_eq!(tokens.len(), usize::from(is_gone), "it waits for the next one that asks");
+        assert!(!tokens.contains(&task.token));
+    }
 }

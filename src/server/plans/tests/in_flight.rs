@@ -115,3 +115,41 @@ fn what_a_plan_changes_of_an_ended_allocation_is_forgotten() {
     assert_eq!(more(&taken), [0, 0, 1, 0], "what is placed anew stays");
     assert_eq!(taken.amount, on_port(9_000).holding().amount);
 }
+
+/// Whatever a worker of another server says: what an allocation holds is given back once.
+#[test]
+fn an_alloc_is_changed_once_by_plans_in_flight() {
+    let mut alone = crowded();
+    let low = only_alloc(&alone, "low");
+    let mut smaller = low.clone();
+    smaller.resources.tasks.values_mut().for_each(|task| task.cpu_mhz = 100);
+    let mut new = low.clone();
+    (new.id, new.create_index) = (alloc_id(99), 0);
+    new.resources.tasks.values_mut().for_each(|task| task.cpu_mhz = 100);
+    let part = |stops: usize, places: &[&Allocation]| NodePlan {
+        node_id: low.node_id,
+        stops: vec![stop(low.id); stops],
+        places: places.iter().map(|alloc| Allocation::clone(alloc)).collect(),
+    };
+    let plan = |nodes| Plan { nodes, ..Plan::default() };
+    let (updates, stops) = (part(0, &[&smaller]), part(1, &[&new]));
+    for (nodes, fit) in [
+        (vec![updates.clone(), stops.clone()], 1),
+        (vec![stops.clone(), updates.clone()], 1),
+        (vec![part(2, &[&new])], 0),
+        (vec![part(0, &[&smaller, &smaller])], 0),
+        (vec![NodePlan { node_id: node_id(99), ..updates.clone() }], 0),
+    ] {
+        assert_eq!(accepted(&mut alone, &plan(nodes.clone())), fit, "{nodes:?}");
+    }
+    for under_way in [&updates, &stops] {
+        let view = alone.view();
+        let taken =
+            alone.leader().plans.verify(&plan(vec![under_way.clone()]), &view).expect("reads").remove(0);
+        let key = (EvalId::from_random(7), EvalToken::from_random(7));
+        alone.leader().plans.submit(key, vec![(low.node_id, taken.expect("it fits"))]);
+        assert_eq!(accepted(&mut alone, &plan(vec![updates.clone()])), 0);
+        assert_eq!(accepted(&mut alone, &plan(vec![stops.clone()])), usize::from(under_way == &stops));
+        alone.leader().plans.finish(key);
+    }
+}
