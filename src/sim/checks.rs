@@ -3,6 +3,7 @@
 use super::faults::{Faults, Kind};
 use super::ledger::WrittenJob;
 use super::node_host::End;
+use super::node_room::{no_node_is_over_committed, none_is_on_a_down_node};
 use super::place::{NodeAt, ServerAt};
 use super::rollouts::{all_have_ended, given_up, is_never_promoted, on_trial};
 use super::scheduler_config::check_pause;
@@ -16,7 +17,6 @@ use model::eval::{EvalStatus, Evaluation};
 use model::id::{EvalId, JobKey};
 use model::job::{Job, JobSpec, JobStatus, JobType, TaskGroup};
 use model::node::{NodeInfo, NodeStatus};
-use model::resources::Amount;
 use model::task::TaskState;
 use model::time::Span;
 use server::Server;
@@ -91,8 +91,10 @@ impl World {
         }
         self.check_forgotten(at.region, &before)?;
         self.check_dispatches(at.region)?;
-        let tracked = &self.regions[at.region].tracked;
-        no_node_is_over_committed(view, tracked)?;
+        self.regions[at.region].note_capacities(view)?;
+        let region = &self.regions[at.region];
+        no_node_is_over_committed(view, &region.tracked, &region.capacities)?;
+        let tracked = &region.tracked;
         no_claim_has_two_holders(tracked)?;
         self.check_deployments(at, view)?;
         if index.is_multiple_of(READ_ALL_EVERY) {
@@ -234,6 +236,8 @@ impl World {
         if let Some(eval) = open.iter().find(pending) {
             return Err(format!("evaluation {} of {} is still pending", eval.id, eval.job));
         }
+        none_is_on_a_down_node(&view)?;
+        self.nodes_are_known_as_they_are(&view)?;
         self.acknowledged_is_there(&view)?;
         self.check_collected(&view)?;
         self.check_blocked(&view)?;
@@ -409,21 +413,6 @@ fn live(view: &View, key: &JobKey) -> Result<Vec<Allocation>, String> {
     let mut all = view.allocs_of_job(key).map_err(|e| e.to_string())?;
     all.retain(|a| !a.server_terminal() && a.client != ClientStatus::Lost);
     Ok(all)
-}
-
-pub(super) fn no_node_is_over_committed(view: &View, tracked: &TrackedState) -> Result<(), String> {
-    let mut used: BTreeMap<_, Amount> = BTreeMap::new();
-    for alloc in tracked.allocs.values().filter(|a| !a.terminal()) {
-        let sum = used.entry(alloc.node_id).or_default();
-        *sum = sum.plus(alloc.resources.total());
-    }
-    for node in view.nodes().map_err(|e| e.to_string())? {
-        let sum = used.get(&node.info.id).copied().unwrap_or_default();
-        if let Some(dimension) = node.available().lacks(sum) {
-            return Err(format!("node {} is over-committed in {dimension}: {sum:?}", node.info.name));
-        }
-    }
-    Ok(())
 }
 
 /// What a server has applied is in its log as it was, or was compacted away; after it, anything may have been lost. `known`: the region's

@@ -48,6 +48,7 @@ mod member_checks;
 mod membership;
 mod network;
 mod node_host;
+mod node_room;
 mod node_users;
 mod operators;
 mod output;

@@ -13,8 +13,17 @@ use model::time::{Mono, Span};
 use server::effects::Input;
 use std::collections::BTreeMap;
 use wire::frame::{self, TrafficClass};
+use wire::rpc::Peer;
 
 pub type Link = (Machine, Machine);
+
+/// What a connection joins: two machines, and who they are. It ends with either: on a new disk, a machine is somebody else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ends {
+    pub from: Machine,
+    pub to: Machine,
+    peers: (Peer, Peer),
+}
 
 /// Every link from one group of machines to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +146,16 @@ impl World {
             (Machine::Server(_), Machine::Server(_)) => frame::traffic_class(&bytes),
             _ => frame::traffic_class_of_node(&bytes),
         };
-        self.carry(from, to, bytes, class, |from, to, bytes| Event::Frame { from, to, bytes });
+        self.carry(from, to, bytes, class, |ends, bytes| Event::Frame { ends, bytes });
+    }
+
+    pub fn ends(&self, from: Machine, to: Machine) -> Ends {
+        Ends { from, to, peers: (self.regions.peer(from), self.regions.peer(to)) }
+    }
+
+    /// Whether the connection that joined them is still there.
+    pub fn are_joined(&self, ends: Ends) -> bool {
+        ends == self.ends(ends.from, ends.to)
     }
 
     /// As `arrives` says what becomes of it at the other end.
@@ -147,7 +165,7 @@ impl World {
         to: Machine,
         bytes: Vec<u8>,
         class: TrafficClass,
-        arrives: impl Fn(Machine, Machine, Vec<u8>) -> Event,
+        arrives: impl Fn(Ends, Vec<u8>) -> Event,
     ) {
         self.trace.bytes(&bytes);
         if let Some(kind) = self.network.is_cut(from, to, self.now) {
@@ -158,15 +176,16 @@ impl World {
         }
         let copies = if self.faults.doubles_frame() { 2 } else { 1 };
         let late = self.faults.delays_frame();
+        let ends = self.ends(from, to);
         for _ in 0..copies {
             if self.network.lines.contains_key(&(from, to)) {
                 let length = bytes.len();
-                self.queue_on_line((from, to), class, length, arrives(from, to, bytes.clone()));
+                self.queue_on_line((from, to), class, length, arrives(ends, bytes.clone()));
                 continue;
             }
             let delay = self.delay(Span(20_000), Span::millis(2)) + late + self.lag;
             let at = self.network.arrival((from, to), class, self.now, delay);
-            self.at(at, arrives(from, to, bytes.clone()));
+            self.at(at, arrives(ends, bytes.clone()));
         }
     }
 
@@ -221,7 +240,11 @@ impl World {
         Ok(())
     }
 
-    pub fn frame_arrives(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) -> Result<(), String> {
+    pub fn frame_arrives(&mut self, ends: Ends, bytes: Vec<u8>) -> Result<(), String> {
+        if !self.are_joined(ends) {
+            return Ok(());
+        }
+        let Ends { from, to, .. } = ends;
         if let Some(answer) = self.network.stale_relay.as_mut().and_then(|r| r.pass(from, to, &bytes)) {
             self.send(to, from, answer);
             return Ok(());
@@ -263,6 +286,22 @@ mod tests {
             let same = hash_after(from, b"frame");
             assert_eq!(same, hash_after(from, b"frame"));
             assert_ne!(same, hash_after(from, b"frAme"));
+        }
+    }
+
+    /// What was on its way to the old one does not reach the new one.
+    #[test]
+    fn a_connection_ends_with_the_disk_of_either_end() {
+        let (servers, nodes) = machines();
+        for (from, to) in [(servers[0], servers[1]), (nodes[0], servers[1]), (servers[1], nodes[0])] {
+            let mut world = World::new(1, 3, 3, false);
+            let ends = world.ends(from, to);
+            assert!(world.are_joined(ends));
+            match servers[1] {
+                Machine::Server(at) => world.regions[at].replace_disk(),
+                Machine::Node(_) => unreachable!("a server"),
+            }
+            assert!(!world.are_joined(ends), "{from} to {to}");
         }
     }
 

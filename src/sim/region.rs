@@ -6,6 +6,7 @@ use super::agreement::History;
 use super::event_readers::ToldEvents;
 use super::launches::Launched;
 use super::node_host::NodeHost;
+use super::node_room::Capacities;
 use super::place::{Machine, NodeAt, ServerAt};
 use super::rollouts::DeploymentStatuses;
 use super::server_host::ServerHost;
@@ -38,6 +39,7 @@ pub struct Region {
     pub told_events: ToldEvents,
     pub launched: Launched,
     pub deployment_statuses: DeploymentStatuses,
+    pub capacities: Capacities,
     /// The state at the newest index that any server has shown.
     pub tracked: TrackedState,
     /// That index.
@@ -73,6 +75,7 @@ impl Region {
             told_events: ToldEvents::new(),
             launched: Launched::new(),
             deployment_statuses: DeploymentStatuses::new(),
+            capacities: Capacities::new(),
             tracked: TrackedState::default(),
             tracked_index: 0,
             id: None,

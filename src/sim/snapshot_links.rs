@@ -2,6 +2,7 @@
 //!
 //! Refuses to know what becomes of it.
 
+use super::network::Ends;
 use super::place::{Machine, ServerAt};
 use super::world::{Event, World};
 use model::random::Stream;
@@ -65,24 +66,28 @@ impl World {
         let (lost, doubled, late) = (links.strikes(lost), links.strikes(doubled), links.strikes(late));
         let Some(to) = self.regions.machine(wire::rpc::Peer::Server(to)) else { return };
         let (from, bytes) = (Machine::Server(at), record::encode(message));
+        let ends = self.ends(from, to);
         if lost {
             return;
         }
         for _ in 0..=u64::from(doubled) {
             if late {
                 let wait = Span(self.snapshot_links.draws.below(30_000_000_000) as i64);
-                self.after(wait, Event::Snapshot { from, to, bytes: bytes.clone() });
+                self.after(wait, Event::Snapshot { ends, bytes: bytes.clone() });
             } else {
-                let arrives = |from, to, bytes| Event::Snapshot { from, to, bytes };
+                let arrives = |ends, bytes| Event::Snapshot { ends, bytes };
                 self.carry(from, to, bytes.clone(), TrafficClass::Snapshots, arrives);
             }
         }
     }
 
-    pub fn snapshot_arrives(&mut self, from: Machine, to: Machine, bytes: &[u8]) -> Result<(), String> {
-        let (Machine::Server(from), Machine::Server(to)) = (from, to) else {
-            return Err(format!("{from} speaks of snapshots to {to}"));
+    pub fn snapshot_arrives(&mut self, ends: Ends, bytes: &[u8]) -> Result<(), String> {
+        let (Machine::Server(from), Machine::Server(to)) = (ends.from, ends.to) else {
+            return Err(format!("{} speaks of snapshots to {}", ends.from, ends.to));
         };
+        if !self.are_joined(ends) {
+            return Ok(());
+        }
         let message = record::decode(bytes).map_err(|e| format!("{from} sent what cannot be read: {e}"))?;
         let from = self.regions[from].id();
         self.server_input(to, Input::Snapshot { from, message });

@@ -10,7 +10,7 @@ use super::faults::{Fault, Faults};
 use super::http::HttpAgent;
 use super::http_calls::HttpCalls;
 use super::ledger::Ledger;
-use super::network::{Link, Network};
+use super::network::{Ends, Link, Network};
 use super::operators::Operators;
 use super::place::{Daemon, Machine, NodeAt, ServerAt};
 use super::power_cuts::PowerCuts;
@@ -49,8 +49,7 @@ pub enum Event {
     },
     /// A frame arrives.
     Frame {
-        from: Machine,
-        to: Machine,
+        ends: Ends,
         bytes: Vec<u8>,
     },
     /// A packet has left a slow line.
@@ -59,8 +58,7 @@ pub enum Event {
     },
     /// What one server says of a snapshot to another one arrives.
     Snapshot {
-        from: Machine,
-        to: Machine,
+        ends: Ends,
         bytes: Vec<u8>,
     },
     Worker {
@@ -304,9 +302,9 @@ impl World {
             Event::ServerTurn { server, at } => self.server_turn(server, at),
             Event::NodeTurn { node, at } => self.node_turn(node, at),
             Event::KeeperTurn { node, at } => self.keeper_turn(node, at),
-            Event::Frame { from, to, bytes } => self.frame_arrives(from, to, bytes),
+            Event::Frame { ends, bytes } => self.frame_arrives(ends, bytes),
             Event::Packet { link } => self.packet_left(link),
-            Event::Snapshot { from, to, bytes } => self.snapshot_arrives(from, to, &bytes),
+            Event::Snapshot { ends, bytes } => self.snapshot_arrives(ends, &bytes),
             Event::Worker { server, task } => {
                 self.worker(server, *task);
                 Ok(())

@@ -104,3 +104,12 @@ fn a_success_that_nobody_saw_is_found() {
     world.regions[0].stopped.insert(alloc_id(1), Mono(1));
     assert_eq!(world.success_was_seen(0, &region.view()), Ok(()), "it was told to end");
 }
+
+#[test]
+fn a_node_that_is_known_with_less_than_it_has_is_found() {
+    let mut world = calm_with_job();
+    let seen = view(&world);
+    assert_eq!(world.nodes_are_known_as_they_are(&seen), Ok(()));
+    world.regions[NODE].traits.capacity.cpu_mhz += 1;
+    is_found(world.nodes_are_known_as_they_are(&seen), "is known to have");
+}

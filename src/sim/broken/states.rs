@@ -1,6 +1,7 @@
 //! What is broken of allocations and deployments.
 
-use super::super::checks::{UPDATED, no_claim_has_two_holders, no_node_is_over_committed};
+use super::super::checks::{UPDATED, no_claim_has_two_holders};
+use super::super::node_room::{Capacities, no_node_is_over_committed, none_is_on_a_down_node};
 use super::super::rollouts::{all_have_ended, no_name_lives_twice, takes_no_more_than_it_may, update};
 use super::super::tracked::TrackedState;
 use super::super::world::World;
@@ -46,14 +47,46 @@ fn deployment(job: &Job, status: DeploymentStatus) -> Deployment {
 #[test]
 fn a_node_that_is_promised_too_much_is_found() {
     let (region, job) = region();
+    let most = |cpu_mhz: i64| {
+        let of_node = region.view().node(node_id(1)).expect("reads").expect("is registered").available();
+        Capacities::from([(node_id(1), model::resources::Amount { cpu_mhz, ..of_node })])
+    };
     let over = |cpu: i64, node: NodeId| {
         let mut all = vec![named(1, &job), Allocation { node_id: node, ..named(2, &job) }];
         all.iter_mut().flat_map(|a| a.resources.tasks.values_mut()).for_each(|t| t.cpu_mhz = cpu);
-        no_node_is_over_committed(&region.view(), &tracked(all))
+        no_node_is_over_committed(&region.view(), &tracked(all), &most(4_000))
     };
     assert_eq!(over(2_000, node_id(1)), Ok(()));
     is_found(over(2_001, node_id(1)), "node node-1 is over-committed in cpu");
     assert_eq!(over(2_001, node_id(2)), Ok(()), "the other one is elsewhere");
+}
+
+/// And what servers were told of a node later counts only where it is more.
+#[test]
+fn the_most_that_a_node_was_known_to_have_counts() {
+    let (mut region, _) = region();
+    let mut world = World::new(1, 1, 1, false);
+    let mut known = |cpu_mhz: i64| {
+        let mut info = samples::info(1);
+        info.capacity.cpu_mhz = cpu_mhz;
+        region.run(&Command::RegisterNode { info: Box::new(info), evals: vec![], at: AT });
+        world.regions[0].note_capacities(&region.view()).expect("reads");
+        world.regions[0].capacities[&node_id(1)].cpu_mhz
+    };
+    assert_eq!([4_000, 5_000, 4_500].map(&mut known), [4_000, 5_000, 5_000]);
+}
+
+#[test]
+fn an_alloc_that_stays_on_a_node_that_is_down_is_found() {
+    let (mut region, job) = region();
+    let alloc = named(1, &job);
+    let (eval, deployment) = (eval_id(1), None);
+    let nodes = place(vec![alloc]);
+    region.run(&Command::ApplyPlan { eval, nodes, deployment, updates: vec![], evals: vec![], at: AT });
+    assert_eq!(none_is_on_a_down_node(&region.view()), Ok(()));
+    let (node, status) = (node_id(1), model::node::NodeStatus::Down);
+    region.run(&Command::UpdateNodeStatus { node, status, event: None, evals: vec![], at: AT });
+    is_found(none_is_on_a_down_node(&region.view()), "which is down");
 }
 
 #[test]
