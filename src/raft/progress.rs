@@ -5,7 +5,7 @@
 use super::{Position, RaftNode};
 use raft_engine::ProgressState;
 use raft_engine::eraftpb::{Message, MessageType};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A member that lacks what the log held so many ticks ago is behind.
 const BEHIND_TICKS: usize = 10;
@@ -33,6 +33,16 @@ impl RaftNode {
         let end = self.recent_ends.0.front().copied().unwrap_or_default();
         let follows = |p: &raft_engine::Progress| p.state == ProgressState::Replicate && p.matched >= end;
         id != self.id() && self.raw.raft.prs().get(id).is_some_and(|progress| !follows(progress))
+    }
+
+    /// Of a leader, its members but itself, ascending: where the log of each agrees with its own, and whether that is behind.
+    pub fn followers(&self) -> impl Iterator<Item = (u64, u64, bool)> {
+        let members: BTreeMap<u64, u64> = match self.is_leader() {
+            true => self.raw.raft.prs().iter().map(|(id, progress)| (*id, progress.matched)).collect(),
+            false => BTreeMap::new(),
+        };
+        let others = members.into_iter().filter(|(id, _)| *id != self.id());
+        others.map(|(id, matched)| (id, matched, self.is_behind(id)))
     }
 
     /// The engine goes from probing to replicating with the next entry that is acknowledged. A member that lacks nothing gets none as

@@ -90,6 +90,11 @@ impl Joining {
         self.announced_by.retain(|server| *server != peer);
     }
 
+    /// The servers that there are links to, ascending.
+    pub fn links(&self) -> Vec<u64> {
+        self.links.iter().copied().collect()
+    }
+
     /// Whether there is a link to that server, or may be one: beyond `MAX_LINKS` nobody counts.
     pub fn is_connected(&self, peer: u64) -> bool {
         self.links.contains(&peer) || self.links.len() >= MAX_LINKS

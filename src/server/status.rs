@@ -8,7 +8,7 @@ use model::id::Uuid;
 use model::job::JobType;
 use state::store::Reader;
 use wire::metrics::MetricsSnapshot;
-use wire::status::{LogStatus, ServerStatus};
+use wire::status::{FollowerStatus, LogStatus, ServerStatus};
 
 impl Server {
     /// This server's raft id.
@@ -42,6 +42,8 @@ impl Server {
             region_id: self.region(),
             feature_level: self.replica.members().feature_level,
             has_peers: self.replica.has_peers(),
+            links: self.joining.links(),
+            followers: raft.followers().map(follower).collect(),
             last_contact: self.replica.last_contact(),
             listens_since: self.replica.listens_since(),
             broker: self.leadership.leader().map(|leader| leader.evals.status()).unwrap_or_default(),
@@ -49,6 +51,10 @@ impl Server {
             storage_fault: (!self.disk.is_free).then(|| "the disk is full".to_string()),
         }
     }
+}
+
+fn follower((id, matched_index, is_behind): (u64, u64, bool)) -> FollowerStatus {
+    FollowerStatus { id, matched_index, is_behind }
 }
 
 fn log_status(raft: &raft::RaftNode) -> LogStatus {

@@ -29,6 +29,10 @@ pub struct ServerStatus {
     pub is_removed: bool,
     /// Other servers are members of the region.
     pub has_peers: bool,
+    /// Raft ids of the servers that this one has a connection to, ascending.
+    pub links: Vec<u64>,
+    /// How far the others follow, by raft id; only a leader knows.
+    pub followers: Vec<FollowerStatus>,
     /// When this server last heard of a leader, or led. `None`: it leads, or has done neither yet.
     pub last_contact: Option<Mono>,
     /// This server's first turn; `None` before it, and where no server runs.
@@ -40,7 +44,22 @@ pub struct ServerStatus {
     pub storage_fault: Option<String>,
 }
 
+/// A member of the group, as its leader knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowerStatus {
+    pub id: u64,
+    /// Where its log is known to agree with the leader's.
+    pub matched_index: u64,
+    /// Lacks what the leader's log held a second ago.
+    pub is_behind: bool,
+}
+
 impl ServerStatus {
+    /// This server can speak to that one, or is it.
+    pub fn reaches(&self, server: u64) -> bool {
+        server == self.id || self.links.contains(&server)
+    }
+
     /// The server that leads, as the state lists it.
     pub fn leading_member(&self) -> Option<&ServerMember> {
         self.members.iter().find(|member| Some(member.id) == self.leader)

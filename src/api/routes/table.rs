@@ -168,7 +168,7 @@ pub static ROUTES: &[Route] = &[
 
     row(GET,    "/v1/operator/scheduler/configuration",    Single, Read,    No,  NoObject(scheduler_config::configuration)),
     row(WRITE,  "/v1/operator/scheduler/configuration",    Single, Leader,  No,  NoObject(scheduler_config::configure)),
-    row(GET,    "/v1/operator/autopilot/health",           Single, Any,     No,  NoObject(operator::autopilot_health)),
+    row(GET,    "/v1/operator/autopilot/health",           Single, Leader,    No,  NoObject(operator::autopilot_health)),
     row(EVERY,  "/v1/operator/autopilot/configuration",    Single, Any,     No,  NotBuilt("operator/autopilot/configuration")),
     row(GET,    "/v1/operator/raft/configuration",         Single, Any,     No,  NoObject(operator::raft_configuration)),
     row(DELETE, "/v1/operator/raft/peer",                  Single, Leader,  No,  NoObject(operator::remove_server)),

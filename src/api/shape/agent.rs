@@ -29,7 +29,7 @@ impl SelfShape {
     ) -> Self {
         SelfShape {
             config: config(agent),
-            member: MemberShape::new(agent, status.id, &own_info(agent)),
+            member: MemberShape::new(agent, (status.id, true), &own_info(agent)),
             stats: stats(agent, status, client, threads, now),
         }
     }
@@ -207,7 +207,7 @@ fn own_info(agent: &AgentInfo) -> ServerInfo {
 }
 
 impl MemberShape {
-    fn new(a: &AgentInfo, id: u64, info: &ServerInfo) -> Self {
+    fn new(a: &AgentInfo, (id, is_reached): (u64, bool), info: &ServerInfo) -> Self {
         let addr = info.rpc_addr.rsplit_once(':').map_or("", |(host, _)| host);
         let tags = [
             ("role", "nomad".to_string()),
@@ -227,7 +227,7 @@ impl MemberShape {
             addr: addr.to_string(),
             port: port_of(&info.rpc_addr),
             tags: tags.into(),
-            status: "alive",
+            status: if is_reached { "alive" } else { "failed" },
             protocol_min: 1,
             protocol_max: 5,
             protocol_cur: 2,
@@ -250,7 +250,7 @@ pub struct MembersShape<'a> {
 }
 
 impl<'a> MembersShape<'a> {
-    /// That all of them are alive is what is hoped: nobody asks them.
+    /// A server that this one has no connection to counts as failed.
     pub fn new(a: &'a AgentInfo, status: &ServerStatus) -> Self {
         MembersShape {
             server_name: &a.name,
@@ -259,7 +259,7 @@ impl<'a> MembersShape<'a> {
             members: status
                 .members
                 .iter()
-                .map(|member| MemberShape::new(a, member.id, &member.info))
+                .map(|member| MemberShape::new(a, (member.id, status.reaches(member.id)), &member.info))
                 .collect(),
         }
     }

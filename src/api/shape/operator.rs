@@ -173,29 +173,45 @@ struct ServerHealth<'a> {
 }
 
 impl<'a> AutopilotShape<'a> {
-    pub fn new(agent: &'a AgentInfo, status: &ServerStatus) -> AutopilotShape<'a> {
-        let healthy = status.leader.is_some() && status.storage_fault.is_none();
-        let own = ServerHealth {
-            id: status.id.to_string(),
-            name: member_name(agent),
-            address: &agent.rpc_addr,
-            serf_status: "alive",
-            version: &agent.compatible_version,
-            leader: status.leader == Some(status.id),
-            last_contact: "0s",
-            last_term: status.term,
-            last_index: status.applied_index,
-            healthy,
-            voter: status.voters.contains(&status.id),
-            stable_since: None,
-        };
-        let failure_tolerance = status.voters.len().saturating_sub(1) / 2;
-        let leader = status.leader.map(|id| id.to_string()).unwrap_or_default();
-        let voters = status.voters.iter().map(u64::to_string).collect();
-        AutopilotShape { healthy, failure_tolerance, servers: vec![own], leader, voters }
+    /// As the answering server knows it, which is the leader if there is one.
+    pub fn new(agent: &'a AgentInfo, status: &'a ServerStatus) -> AutopilotShape<'a> {
+        let servers: Vec<ServerHealth<'a>> =
+            status.members.iter().map(|member| ServerHealth::new(agent, status, member)).collect();
+        let well = servers.iter().filter(|server| server.voter && server.healthy).count();
+        let quorum = status.voters.len() / 2 + 1;
+        AutopilotShape {
+            healthy: status.leader.is_some() && servers.iter().all(|server| server.healthy),
+            failure_tolerance: well.saturating_sub(quorum),
+            servers,
+            leader: status.leader.map(|id| id.to_string()).unwrap_or_default(),
+            voters: status.voters.iter().map(u64::to_string).collect(),
+        }
     }
 }
 
-fn member_name(agent: &AgentInfo) -> String {
-    format!("{}.{}", agent.name, agent.region)
+impl<'a> ServerHealth<'a> {
+    fn new(agent: &'a AgentInfo, status: &'a ServerStatus, member: &'a ServerMember) -> ServerHealth<'a> {
+        let (id, info) = (member.id, &member.info);
+        let is_own = id == status.id;
+        let follower = status.followers.iter().find(|follower| follower.id == id);
+        let is_reached = status.reaches(id);
+        let is_well = match is_own {
+            true => status.leader.is_some() && status.storage_fault.is_none(),
+            false => is_reached && follower.is_none_or(|follower| !follower.is_behind),
+        };
+        ServerHealth {
+            id: id.to_string(),
+            name: full_name(info),
+            address: &info.rpc_addr,
+            serf_status: if is_reached { "alive" } else { "failed" },
+            version: if is_own { &agent.compatible_version } else { &info.version },
+            leader: status.leader == Some(id),
+            last_contact: "0s",
+            last_term: status.term,
+            last_index: follower.map_or(status.applied_index, |follower| follower.matched_index),
+            healthy: is_well,
+            voter: status.voters.contains(&id),
+            stable_since: None,
+        }
+    }
 }

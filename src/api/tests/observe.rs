@@ -6,8 +6,6 @@ use crate::metrics::{CpuMetrics, PrefixFilter};
 use crate::monitor::{MonitorLevel, MonitorRequest};
 use model::job::JobSpec;
 use state::apply::ApplyResult as Applied;
-use state::samples::server_info;
-use wire::command::MemberChange;
 use wire::metrics::MetricsSnapshot;
 use wire::resource_usage::{AllocResourceUsage, CgroupUsage, ResourceUsage, TaskResourceUsage};
 
@@ -379,7 +377,7 @@ fn a_server_alone_is_its_region() {
         (&health["Healthy"], &health["Leader"], &health["Voters"][0]),
         (&true.into(), &"7".into(), &"7".into())
     );
-    world.status.leader = None;
+    world.status.storage_fault = Some("the disk is full".into());
     let unwell = world.get("/v1/operator/autopilot/health");
     assert_eq!(unwell.status, 429);
     assert!(text(&unwell).contains("\"Healthy\":false"));
@@ -387,68 +385,6 @@ fn a_server_alone_is_its_region() {
     assert_eq!(world.get("/v1/agent/servers").status, 501);
     assert_eq!(world.respond(Method::Put, "/v1/system/reconcile/summaries?stale", "").status, 200);
     assert_eq!(world.get("/v1/system/reconcile/summaries").status, 405);
-}
-
-/// A region of three, of which one does not vote yet.
-fn of_three() -> World {
-    let mut world = World::new();
-    let others = [member(8, "edge-2", "10.0.0.2:4647"), member(9, "edge-3", "10.0.0.3:4647")];
-    let members = world.status.members.iter().cloned().chain(others);
-    let learns =
-        |m: ServerMember| if m.id == 9 { ServerMember { suffrage: Suffrage::Learner, ..m } } else { m };
-    world.status.members = Arc::new(members.map(learns).collect());
-    world
-}
-
-#[test]
-fn every_server_of_the_region_is_listed() {
-    let mut world = of_three();
-    let raft = world.json("/v1/operator/raft/configuration");
-    let told = |n: usize, key: &str| raft["Servers"][n][key].clone();
-    assert_eq!((told(1, "ID"), told(1, "Node")), ("8".into(), "edge-2.eu".into()));
-    assert_eq!((told(1, "Address"), told(2, "Address")), ("10.0.0.2:4647".into(), "10.0.0.3:4647".into()));
-    assert_eq!([told(0, "Leader"), told(1, "Leader")], [true, false].map(Value::from));
-    assert_eq!([told(0, "Voter"), told(2, "Voter")], [true, false].map(Value::from));
-    assert_eq!(world.json("/v1/status/peers"), serde_json::json!(["127.0.0.1:4647", "10.0.0.2:4647"]));
-    let members = world.json("/v1/agent/members");
-    assert_eq!(members["Members"].as_array().map(Vec::len), Some(3));
-    assert_eq!(
-        (&members["Members"][2]["Name"], &members["Members"][2]["Tags"]["id"]),
-        (&"edge-3.eu".into(), &"9".into())
-    );
-    world.status.leader = Some(8);
-    assert_eq!(world.json("/v1/status/leader"), "10.0.0.2:4647");
-}
-
-#[test]
-fn servers_are_removed_and_lead_by_id_or_address() {
-    let mut world = of_three();
-    world.region.change_member(MemberChange::Add { id: 4, info: server_info("gone") });
-    world.region.change_member(MemberChange::Remove { id: 4 });
-    let asked = |method, target: &str| match world.step(&request(method, target, ""), WaitState::default()) {
-        RouteOutcome::Write(request, _) => Ok(request),
-        RouteOutcome::Respond(response) => Err((response.status, text(&response).to_string())),
-        _ => panic!("{target}"),
-    };
-    let peer = |query: &str| asked(Method::Delete, &format!("/v1/operator/raft/peer{query}"));
-    assert_eq!(peer("?id=8"), Ok(WriteRequest::RemoveServer { id: 8 }));
-    assert_eq!(peer("?address=10.0.0.3:4647"), Ok(WriteRequest::RemoveServer { id: 9 }));
-    assert_eq!(peer("?id=4"), Ok(WriteRequest::RemoveServer { id: 4 }), "who asks again is told the same");
-    for (query, status, says) in [
-        ("", 400, "Must specify either ?id"),
-        ("?id=8&address=10.0.0.2:4647", 400, "Must specify only one"),
-        ("?id=5", 500, "id \"5\" was not found in the Raft configuration"),
-        ("?address=10.0.0.9:1", 500, "was not found in the Raft configuration"),
-    ] {
-        let (code, why) = peer(query).unwrap_err();
-        assert!(code == status && why.contains(says), "{query}: {code} {why}");
-    }
-    let transfer =
-        |query: &str| asked(Method::Post, &format!("/v1/operator/raft/transfer-leadership{query}"));
-    assert_eq!(transfer(""), Ok(WriteRequest::TransferLeadership { to: None }));
-    assert_eq!(transfer("?id=8"), Ok(WriteRequest::TransferLeadership { to: Some(8) }));
-    let (code, noop) = transfer("?id=7").unwrap_err();
-    assert!(code == 200 && noop.contains("\"Noop\":true"), "{noop}");
 }
 
 #[test]
