@@ -270,7 +270,7 @@ fn a_configuration_written_for_nomad_is_accepted() {
     ] {
         assert!(loaded.warnings.iter().any(|w| w == warning), "{warning}: {:#?}", loaded.warnings);
     }
-    assert_eq!(loaded.warnings.len(), 13, "{:#?}", loaded.warnings);
+    assert_eq!(loaded.warnings.len(), 10, "{:#?}", loaded.warnings);
 }
 
 #[test]

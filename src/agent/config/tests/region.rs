@@ -1,6 +1,8 @@
 //! What a server is told of its region: addresses, the key, how many begin it; and what is refused of that.
 
 use super::*;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use joining::JoinAddress;
 
 fn loaded(more: &str) -> Loaded {
@@ -114,13 +116,11 @@ fn others_are_refused_without_a_shared_key() {
 
 #[test]
 fn a_key_has_16_24_or_32_bytes_in_base64() {
-    for bytes in [16, 24, 32, 0, 15, 17, 31, 33, 64] {
-        let text = "QUFB".repeat(22);
-        let digits = (bytes * 4_usize).div_ceil(3);
-        let padding = "=".repeat((3 - bytes % 3) % 3);
-        let key = format!("{}{padding}", &text[..digits.next_multiple_of(4).min(88) - padding.len()]);
+    for bytes in [0, 15, 16, 17, 24, 31, 32, 33, 64] {
+        let key = STANDARD.encode(vec![1; bytes]);
         let found = refusals(&format!("server {{ encrypt = {key:?} }}"));
         assert_eq!(found.is_empty(), matches!(bytes, 0 | 16 | 24 | 32), "{bytes}: {found:?}");
+        assert!(!found.iter().any(|why| why.contains(&key)), "{found:?}");
     }
     for text in ["not base64!", "a2V5", "cg8StVXbQJ0gPvMd9o7yrg"] {
         let found = refusals(&format!("server {{ encrypt = {text:?} }}"));
@@ -198,4 +198,17 @@ fn flags_add_to_what_files_name() {
     let wrong = [("server.server_join.retry_join", "0.0.0.0")];
     let found = load(&sources(false, &[("base.hcl", BASE)], &wrong)).unwrap_err();
     assert!(found[0].contains("-flag") && found[0].contains("no server's address"), "{found:?}");
+}
+
+const EXAMPLE: &str = include_str!("../../../../config/server.hcl");
+
+#[test]
+fn the_example_of_a_server_lacks_its_key_alone() {
+    let client = "client { enabled = true }";
+    let alone = load(&sources(false, &[("server.hcl", EXAMPLE), ("client.hcl", client)], &[])).unwrap_err();
+    assert!(alone.len() == 1 && alone[0].contains("server.encrypt is missing"), "{alone:?}");
+    let files = [("server.hcl", EXAMPLE), ("key.hcl", SHARED_KEY), ("client.hcl", client)];
+    let Loaded { config, warnings, .. } = load(&sources(false, &files, &[])).unwrap();
+    assert_eq!((config.server.bootstrap_expect, warnings), (3, Vec::new()));
+    assert_eq!(joined(&config), ["10.0.0.2:4647", "10.0.0.3:4647"]);
 }
