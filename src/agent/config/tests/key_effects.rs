@@ -29,8 +29,8 @@ struct HandedOn {
     data_dir: Option<PathBuf>,
     log: AgentLogConfig,
     /// For whoever dials: the servers of the region, of the server and of the client.
-    join: Joining,
-    client_join: Joining,
+    join: ServerJoin,
+    client_join: ServerJoin,
     key: Option<Secret>,
     servers_listened_on: Vec<IpAddr>,
 }
