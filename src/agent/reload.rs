@@ -55,12 +55,13 @@ fn pending(before: &Settings, now: &Settings) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::Setting;
     use super::*;
 
     #[test]
     fn changed_keys_that_need_a_restart_are_named_once() {
         let settings = |pairs: &[(&str, &str)]| -> Settings {
-            pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+            pairs.iter().map(|(k, v)| (k.to_string(), Setting::Shown(v.to_string()))).collect()
         };
         let before =
             settings(&[("region", "a"), ("name", "n"), ("log_level", "INFO"), ("client.meta.x", "1")]);

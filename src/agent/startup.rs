@@ -22,8 +22,8 @@ const PARENT_CGROUP: &str = "drover";
 
 pub fn server_config(config: &Config) -> server::Config {
     server::Config {
-        bootstrap_expect: 1,
-        knows_others: false,
+        bootstrap_expect: config.server.bootstrap_expect,
+        knows_others: config.server.join.addresses().next().is_some(),
         info: identity::server_info(config),
         heartbeats: HeartbeatRules {
             min_ttl: config.server.min_heartbeat_ttl,

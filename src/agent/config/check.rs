@@ -1,20 +1,26 @@
 //! Checks of a configuration as a whole, once all sources are read. Fills in what follows from other values.
 
-use super::{ClientConfig, Config};
+use super::{ClientConfig, Config, HostDefaults, region};
 use jobspec::diagnostic::Diagnostic;
 use model::pool::{ALL_POOLS, name_problem};
 use model::time::Span;
-use std::net::IpAddr;
 
 /// All that is wrong; nothing when the configuration can be run.
-pub fn check(config: &mut Config) -> Vec<Diagnostic> {
+pub fn check(config: &mut Config, machine: &HostDefaults) -> Vec<Diagnostic> {
     if config.http.addresses.is_empty() {
         config.http.addresses = vec![config.bind_addr];
     }
+    region::complete(config, machine);
     let denied = DRIVER_OPTIONS.iter().any(|(key, listed)| forbids(config, key, *listed));
     config.client.raw_exec_enabled &= !denied;
-    let found =
-        [roles(config), server(config), joined(config), directories(config), pool(config), offers(config)];
+    let found = [
+        roles(config),
+        region::problem(config),
+        server(config),
+        directories(config),
+        pool(config),
+        offers(config),
+    ];
     found.into_iter().flatten().map(|text| Diagnostic::nowhere("configuration", text, "")).collect()
 }
 
@@ -37,7 +43,12 @@ const OPTIONS: [&str; 7] = [
     "env.blacklist",
 ];
 
-pub fn options_without_effect(client: &ClientConfig) -> impl Iterator<Item = String> {
+/// What a user should know of a configuration that can be run.
+pub fn warnings(config: &Config) -> Vec<String> {
+    region::warnings(config).into_iter().chain(options_without_effect(&config.client)).collect()
+}
+
+fn options_without_effect(client: &ClientConfig) -> impl Iterator<Item = String> {
     let without = client.options.keys().filter(|key| !OPTIONS.contains(&key.as_str()));
     without.map(|key| format!("client.options.{key} has no effect: it is kept and shown"))
 }
@@ -63,17 +74,6 @@ fn roles(config: &Config) -> Option<String> {
 
 fn server(config: &Config) -> Option<String> {
     let s = &config.server;
-    match s.bootstrap_expect {
-        0 if s.enabled => {
-            return Some("server.bootstrap_expect is missing: say bootstrap_expect = 1".to_string());
-        }
-        0 | 1 => {}
-        n => {
-            return Some(format!(
-                "not supported yet: server.bootstrap_expect = {n}; this release runs one server"
-            ));
-        }
-    }
     if s.garbage.interval < Span::seconds(1) {
         return Some("server.job_gc_interval must be at least 1s".to_string());
     }
@@ -88,31 +88,6 @@ fn server(config: &Config) -> Option<String> {
         return Some(format!("server.job_default_priority must be from 50 to {max}, not {given}"));
     }
     None
-}
-
-/// An address of this machine itself is accepted: it changes nothing.
-fn joined(config: &Config) -> Option<String> {
-    let advertised = [&config.http.advertise, &config.rpc.advertise];
-    let own = |host: &str| {
-        host == "localhost"
-            || host == config.name
-            || advertised.iter().any(|told| told.as_ref().is_some_and(|a| host_of(&a.host) == host))
-            || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback() || ip == config.bind_addr)
-    };
-    let (key, other) = config.joined.iter().find(|(_, address)| !own(host_of(address)))?;
-    Some(format!("not supported yet: {key} with {other:?}, another machine: this release runs one server"))
-}
-
-/// `10.0.0.1:4647`, `[::1]:4647`, `::1`, `board-1`: without the port.
-fn host_of(address: &str) -> &str {
-    match address.rsplit_once(':') {
-        Some((host, port)) if port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')) => {
-            host
-        }
-        _ => address,
-    }
-    .trim_start_matches('[')
-    .trim_end_matches(']')
 }
 
 fn directories(config: &Config) -> Option<String> {

@@ -1,8 +1,10 @@
 //! Reads configuration files and folders from disk, and asks the machine for what defaults need.
 
 use super::{HostDefaults, SourceFile};
+use ::io::interfaces;
 use jobspec::diagnostic::Diagnostic;
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
 /// A folder with more configuration files than this is surely the wrong one.
@@ -48,11 +50,14 @@ fn is_config(name: &str) -> bool {
     !temporary && (name.ends_with(".hcl") || name.ends_with(".json"))
 }
 
-/// The host's name and the processors this process may use.
+/// The host's name, the processors that this process may use, and the address of the default route.
 pub fn machine() -> HostDefaults {
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    HostDefaults { hostname, cpus: u32::try_from(cpus).unwrap_or(1) }
+    let network = interfaces::chosen(None, &interfaces::addresses());
+    let addresses = network.into_iter().flat_map(|network| network.addresses);
+    let address = addresses.filter_map(|ip| ip.parse().ok()).find(|ip: &IpAddr| !ip.is_loopback());
+    HostDefaults { hostname, cpus: u32::try_from(cpus).unwrap_or(1), address }
 }
 
 #[cfg(test)]

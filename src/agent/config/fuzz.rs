@@ -12,7 +12,7 @@ pub fn load(bytes: &[u8]) {
             .into(),
     };
     let file = SourceFile { name: "f.hcl".into(), text };
-    let machine = HostDefaults { hostname: "board".into(), cpus: 4 };
+    let machine = HostDefaults { hostname: "board".into(), cpus: 4, address: None };
     let load = |files: Vec<SourceFile>| Config::load(&Sources { files, ..Sources::default() }, &machine);
     let once = load(vec![base.clone(), file.clone()]);
     let twice = load(vec![base, file.clone(), file]);

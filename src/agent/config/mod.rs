@@ -8,8 +8,12 @@ mod check;
 pub mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+pub mod joining;
 pub mod keys;
+mod masking;
 mod offers;
+mod region;
+pub mod secret;
 mod shown;
 pub mod syntax;
 mod values;
@@ -17,12 +21,15 @@ mod walk;
 
 use api::agent::SearchRules;
 use jobspec::diagnostic::Diagnostic;
+use joining::Joining;
 use model::claims::{HostVolume, PortRange};
 use model::garbage::GarbageRules;
 use model::job::JobType;
 use model::scheduling::SchedulerSettings;
 use model::time::Span;
+use secret::Secret;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -48,8 +55,6 @@ pub struct Config {
     pub telemetry: TelemetryConfig,
     /// Opens endpoints that reveal more of the machine than everybody should see by default.
     pub enable_debug: bool,
-    /// Servers that the files name: keys and addresses.
-    pub joined: Vec<(&'static str, String)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,11 +114,13 @@ pub struct HttpConfig {
     pub max_conns_per_client: u32,
 }
 
-/// Where servers will meet once there are several: shown, and not listened on.
+/// Where the servers of a region meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RpcConfig {
     pub port: u16,
-    /// `None`: the first address of the API.
+    /// The addresses to listen on; never empty.
+    pub addresses: Vec<IpAddr>,
+    /// The address that other servers are told; `None`: the first of `addresses`.
     pub advertise: Option<Advertised>,
 }
 
@@ -143,8 +150,12 @@ fn advertised(told: Option<&Advertised>, addresses: &[IpAddr], port: u16) -> Str
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerConfig {
     pub enabled: bool,
-    /// Always 1 in this release.
+    /// How many servers a new region begins with; 0: this one begins none, and waits for one.
     pub bootstrap_expect: u32,
+    /// The key that all servers of the region share, decoded: 32 bytes, or Nomad's 16 or 24.
+    pub encrypt: Option<Secret>,
+    /// The other servers: this one's own addresses are not among them.
+    pub join: Joining,
     /// Scheduler threads; 0 runs none, so that nothing is placed.
     pub num_schedulers: u32,
     /// As they were named; `None`: `_core`, which is no type of jobs. Empty: all.
@@ -174,6 +185,8 @@ pub struct ServerConfig {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientConfig {
     pub enabled: bool,
+    /// The servers to ask, where the agent has none of its own.
+    pub join: Joining,
     pub node_class: String,
     pub node_pool: String,
     pub meta: BTreeMap<String, String>,
@@ -239,13 +252,22 @@ pub struct HostDefaults {
     pub hostname: String,
     /// Usable processors, at least 1.
     pub cpus: u32,
+    /// At which others reach the machine; `None`: it has a loopback alone.
+    pub address: Option<IpAddr>,
 }
 
 /// A configuration file's name and text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SourceFile {
     pub name: String,
     pub text: String,
+}
+
+/// Without the text, which may hold secrets.
+impl fmt::Debug for SourceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SourceFile").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// Where the configuration comes from. Later wins: dev or plain defaults, files, flags.
@@ -258,15 +280,29 @@ pub struct Sources {
     pub flags: Vec<FlagSetting>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct FlagSetting {
     pub key: &'static str,
     pub value: String,
     pub flag: &'static str,
 }
 
+/// Without the value, which may be a secret.
+impl fmt::Debug for FlagSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlagSetting").field("flag", &self.flag).finish_non_exhaustive()
+    }
+}
+
+/// The value of one key, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    Shown(String),
+    Hidden(Secret),
+}
+
 /// What holds, by full names of keys, as text: defaults, and the sources' last word on each. A key without either is not in it.
-pub type Settings = BTreeMap<String, String>;
+pub type Settings = BTreeMap<String, Setting>;
 
 /// A configuration that was accepted, and what the user should know nevertheless.
 #[derive(Clone, Debug, PartialEq)]
@@ -289,15 +325,15 @@ impl Config {
         }
         let walk::LoadedConfig { mut config, settings, mut warnings, mut errors } = loading.finish();
         if errors.is_empty() {
-            errors = check::check(&mut config);
-            warnings.extend(check::options_without_effect(&config.client));
+            errors = check::check(&mut config, machine);
+            warnings.extend(check::warnings(&config));
         }
         if errors.is_empty() { Ok(Loaded { config, settings, warnings }) } else { Err(errors) }
     }
 
-    /// `host:port` that is shown as the server's.
+    /// `host:port` that other servers reach this one at.
     pub fn advertised_rpc(&self) -> String {
-        advertised(self.rpc.advertise.as_ref(), &self.http.addresses, self.rpc.port)
+        advertised(self.rpc.advertise.as_ref(), &self.rpc.addresses, self.rpc.port)
     }
 
     /// What the machine says; everything else comes from the declarations of the keys.
@@ -316,7 +352,6 @@ impl Config {
             client: ClientConfig { remote_exec: true, ..ClientConfig::default() },
             telemetry: TelemetryConfig { hostname: machine.hostname.clone(), ..TelemetryConfig::default() },
             enable_debug: false,
-            joined: Vec::new(),
         }
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! Refuses to know: any single key. Names and types follow from the declarations.
 
-use super::Settings;
 use super::keys::{ConfigKey, KeyType, TOP};
+use super::{Setting, Settings};
 use serde_json::{Map, Value};
 
-/// All settings as one JSON object. Durations and sizes stand as they were written.
+/// All settings but secrets as one JSON object. Durations and sizes stand as they were written.
 pub fn shown(settings: &Settings) -> Map<String, Value> {
     let mut all = Map::new();
-    for (name, text) in settings {
+    for (name, setting) in settings {
+        let Setting::Shown(text) = setting else { continue };
         let mut path = Vec::new();
         if let Some(kind) = place(TOP, name, &mut path) {
             put(&mut all, &path, value(kind, text));
@@ -77,6 +78,7 @@ fn pascal_case(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::secret::Secret;
     use super::*;
     use serde_json::json;
 
@@ -95,7 +97,8 @@ mod tests {
             ("plugin.raw_exec.config.enabled", "false"),
             ("telemetry.prefix_filter", "+a,-b"),
         ];
-        let settings = settings.map(|(name, text)| (name.to_string(), text.to_string())).into();
+        let settings =
+            settings.map(|(name, text)| (name.to_string(), Setting::Shown(text.to_string()))).into();
         let expected = json!({
             "Region": "global",
             "Ports": {"HTTP": 4646},
@@ -108,5 +111,7 @@ mod tests {
             "Telemetry": {"PrefixFilter": ["+a", "-b"]},
         });
         assert_eq!(Value::Object(shown(&settings)), expected);
+        let key = [("server.encrypt".to_string(), Setting::Hidden(Secret::new("a key")))];
+        assert_eq!(Value::Object(shown(&key.into())), json!({}));
     }
 }

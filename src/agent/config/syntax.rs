@@ -35,7 +35,7 @@ pub struct Item {
     pub node: SyntaxNode,
 }
 
-/// What is wrong with the text, and where.
+/// What is wrong with the text, and where. The message quotes none of it: it may be of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
     pub at: Range<usize>,
@@ -111,10 +111,7 @@ impl<'a> Parser<'a> {
                 let at = inner.key_at.start..inner.node.at.end;
                 Ok(Item { key, key_at, node: SyntaxNode { value: ConfigValue::Object(vec![inner]), at } })
             }
-            _ => {
-                Err(self
-                    .wrong(format!("after the key {key:?} either \"=\" and a value or a block is expected")))
-            }
+            _ => Err(self.wrong("after this key either \"=\" and a value or a block is expected")),
         }
     }
 
@@ -148,8 +145,8 @@ impl<'a> Parser<'a> {
                 "true" => ConfigValue::Bool(true),
                 "false" => ConfigValue::Bool(false),
                 "null" => ConfigValue::Null,
-                word => {
-                    let message = format!("{word:?} is no value: put text in double quotes");
+                _ => {
+                    let message = "a word is no value: put text in double quotes".to_string();
                     return Err(SyntaxError { at: start..self.at, message });
                 }
             },
@@ -158,7 +155,7 @@ impl<'a> Parser<'a> {
         if let ConfigValue::Number(text) = &value
             && text.parse::<f64>().is_err()
         {
-            return Err(SyntaxError { at: start..self.at, message: format!("{text:?} is no number") });
+            return Err(SyntaxError { at: start..self.at, message: "this is no number".to_string() });
         }
         Ok(SyntaxNode { value, at: start..self.at })
     }
@@ -263,7 +260,7 @@ impl<'a> Parser<'a> {
         loop {
             let rest = self.rest();
             if rest.is_empty() {
-                let message = format!("the heredoc's end, a line with {marker}, is missing");
+                let message = "the heredoc's end, a line with its marker alone, is missing".to_string();
                 return Err(SyntaxError { at: start..start + 2, message });
             }
             let end = rest.find('\n').unwrap_or(rest.len());

@@ -1,8 +1,11 @@
 //! Setters of single configuration values: those of `keys` that are more than an assignment. Each says in a sentence what
 //! is wrong with a value.
 
+use super::secret::Secret;
 use super::{Advertised, Config, LogLevel};
 use api::request::MAX_BODY_BYTES;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use model::job::JobType;
 use model::scheduling::Algorithm;
 use std::net::{IpAddr, Ipv6Addr};
@@ -64,12 +67,26 @@ pub fn address(value: &str) -> Result<IpAddr, String> {
     bare.parse().map_err(|_| format!("{value:?} is not an IP address"))
 }
 
-pub fn http_addresses(config: &mut Config, value: &str) -> Result<(), String> {
+pub fn addresses(value: &str, into: &mut Vec<IpAddr>) -> Result<(), String> {
     if value.contains("unix:") {
         return Err("not supported yet: unix sockets; write IP addresses, separated by spaces".to_string());
     }
     let found: Result<Vec<IpAddr>, String> = value.split_whitespace().map(address).collect();
-    config.http.addresses = found?;
+    *into = found?;
+    Ok(())
+}
+
+/// The lengths that Nomad's gossip takes; `drover operator gossip keyring generate` makes the longest.
+const KEY_BYTES: [usize; 3] = [16, 24, 32];
+
+/// A key in base64. What is wrong is told without the key.
+pub fn encrypt(value: &str, into: &mut Option<Secret>) -> Result<(), String> {
+    let wrong = "it must be a key of 32 bytes (or 16 or 24) in base64: `drover operator gossip keyring generate` makes one";
+    let key = STANDARD.decode(value.trim()).map_err(|_| wrong)?;
+    if !KEY_BYTES.contains(&key.len()) {
+        return Err(format!("{wrong}; this one has {} bytes", key.len()));
+    }
+    *into = Some(Secret::new(key));
     Ok(())
 }
 
@@ -119,14 +136,6 @@ pub fn log_rotate_max_files(config: &mut Config, value: &str) -> Result<(), Stri
             let keep = usize::try_from(n).map_err(|_| "it must be -1 or more".to_string())?;
             config.log.rotate_max_files = Some(keep);
         }
-    }
-    Ok(())
-}
-
-/// An address of a server; `check` looks at it, once all is said.
-pub fn join(config: &mut Config, key: &'static str, value: &str) -> Result<(), String> {
-    if config.joined.iter().all(|(_, known)| known != value) {
-        config.joined.push((key, value.to_string()));
     }
     Ok(())
 }

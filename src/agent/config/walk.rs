@@ -4,8 +4,10 @@
 //! on; entries of maps add up. Keys are matched without regard to case.
 
 use super::keys::{ConfigKey, KeyType, TOP};
+use super::masking;
+use super::secret::Secret;
 use super::syntax::{self, ConfigValue, Item, SyntaxNode};
-use super::{Config, FlagSetting, Settings, SourceFile};
+use super::{Config, FlagSetting, Setting, Settings, SourceFile};
 use jobspec::diagnostic::{Diagnostic, Source};
 use jobspec::duration;
 use jobspec::nearest::nearest;
@@ -48,11 +50,11 @@ impl ConfigLoader {
             match &key.kind {
                 KeyType::Block(inner) => self.default_of_each(inner, &name, dev),
                 KeyType::Labelled { label, keys, .. } => self.default_of_each(keys, &join(&name, label), dev),
-                kind => {
+                _ => {
                     let Some(value) = key.default_value(dev) else { continue };
                     let place = Source { name: "default", text: value };
                     let node = SyntaxNode { value: ConfigValue::Text(value.to_string()), at: 0..value.len() };
-                    self.value(place, &name, kind, &node);
+                    self.value(place, &name, key, &node);
                 }
             }
         }
@@ -63,17 +65,17 @@ impl ConfigLoader {
             let summary = format!("Configuration file is longer than {MAX_FILE_BYTES} bytes");
             return self.walked.errors.push(Diagnostic::nowhere(&file.name, summary, ""));
         }
-        let place = Source { name: &file.name, text: &file.text };
+        let place = |text| Source { name: file.name.as_str(), text };
         match syntax::parse(&file.text) {
-            Ok(items) => self.items(place, "", TOP, &items),
-            Err(e) => self.refuse(place, e.at, "Syntax error", e.message),
+            Ok(items) => self.items(place(&masking::masked(&file.text, &items)), "", TOP, &items),
+            Err(e) => {
+                self.refuse(place(&masking::masked_whole(&file.text)), e.at, "Syntax error", e.message);
+            }
         }
     }
 
     /// One flag: as if its key stood in a file that was read last.
     pub fn flag(&mut self, setting: &FlagSetting) {
-        let text = setting.value.clone();
-        let place = Source { name: setting.flag, text: &setting.value };
         let mut keys: &[ConfigKey] = TOP;
         let mut parts = setting.key.split('.').peekable();
         while let Some(part) = parts.next() {
@@ -81,12 +83,21 @@ impl ConfigLoader {
             match &found.kind {
                 KeyType::Block(inner) if parts.peek().is_some() => keys = inner,
                 KeyType::Map(set) => return self.map_flag(setting, *set),
-                kind => {
-                    let at = 0..text.len();
-                    let node = SyntaxNode { value: ConfigValue::Text(text.clone()), at };
-                    return self.value(place, setting.key, kind, &node);
-                }
+                _ => return self.single_flag(setting, found),
             }
+        }
+    }
+
+    fn single_flag(&mut self, setting: &FlagSetting, key: &ConfigKey) {
+        let place = Source { name: setting.flag, text: if key.secret { "" } else { &setting.value } };
+        let at = 0..place.text.len();
+        let node = SyntaxNode { value: ConfigValue::Text(setting.value.clone()), at: at.clone() };
+        match &key.kind {
+            KeyType::List(set) => {
+                let list = SyntaxNode { value: ConfigValue::List(vec![node]), at };
+                self.list(place, setting.key, *set, &list);
+            }
+            _ => self.value(place, setting.key, key, &node),
         }
     }
 
@@ -146,7 +157,7 @@ impl ConfigLoader {
             KeyType::List(set) => self.list(place, name, *set, &item.node),
             KeyType::NoEffect if is_zero_value(&item.node.value) => {}
             KeyType::NoEffect => self.warn(place, name, key.about),
-            kind => self.value(place, name, kind, &item.node),
+            _ => self.value(place, name, key, &item.node),
         }
     }
 
@@ -280,8 +291,11 @@ impl ConfigLoader {
         }
     }
 
-    fn value(&mut self, place: Source<'_>, name: &str, kind: &KeyType, node: &SyntaxNode) {
-        match self.set(kind, &node.value) {
+    fn value(&mut self, place: Source<'_>, name: &str, key: &ConfigKey, node: &SyntaxNode) {
+        match self.set(&key.kind, &node.value) {
+            Ok(Some(text)) if key.secret => {
+                self.walked.settings.insert(name.to_string(), Setting::Hidden(Secret::new(text)));
+            }
             Ok(Some(text)) => self.said(name, &text),
             Ok(None) => {}
             Err(why) => self.refuse(place, node.at.clone(), format!("Invalid value of {name}"), why),
@@ -290,7 +304,8 @@ impl ConfigLoader {
 
     /// A list is what all sources put into it, with commas between.
     fn listed(&mut self, name: &str, text: &str) {
-        let all = self.walked.settings.entry(name.to_string()).or_default();
+        let all = self.walked.settings.entry(name.to_string()).or_insert(Setting::Shown(String::new()));
+        let Setting::Shown(all) = all else { return };
         if !all.split(',').any(|one| one == text) {
             let comma = if all.is_empty() { "" } else { "," };
             *all = format!("{all}{comma}{text}");
@@ -298,7 +313,7 @@ impl ConfigLoader {
     }
 
     fn said(&mut self, name: &str, text: &str) {
-        self.walked.settings.insert(name.to_string(), text.to_string());
+        self.walked.settings.insert(name.to_string(), Setting::Shown(text.to_string()));
     }
 
     /// Sets the value and returns it as text; `None`: it says nothing.

@@ -3,8 +3,8 @@
 use super::super::offers::{
     cidrs, host_network, host_volume, last_network, last_volume, ports, u16_of, volume_path,
 };
-use super::super::values::{directory, interface, join, meta, name, option, u32_of};
-use super::{AMOUNT, ConfigKey, KeyType, PORT, key, no_effect, not_built, not_built_but};
+use super::super::values::{directory, interface, meta, name, option, u32_of};
+use super::{AMOUNT, COUNT, ConfigKey, KeyType, PORT, key, no_effect, not_built, not_built_but};
 use model::node::MAX_ALLOCS;
 use std::ops::RangeInclusive;
 
@@ -17,6 +17,9 @@ const NO_BRIDGE: &str =
 const NO_VOLUMES: &str = "there are no dynamic host volumes yet";
 const ENDED_BY_COUNT: &str =
     "directories of what has ended go by `gc_max_allocs`, and when the servers forget them";
+
+const ADDRESSES: &str = "list of hosts, with or without a port; 32 at most";
+const SERVERS: &str = "the servers to ask; an agent that is a server asks itself, and says so";
 
 pub static CLIENT: &[ConfigKey] = &[
     key("enabled", KeyType::Bool(|c| c.client.enabled = true)).dev("true").about("be a node"),
@@ -74,9 +77,7 @@ pub static CLIENT: &[ConfigKey] = &[
         .about("no `alloc exec` and no `job action` on this node"),
     key("host_volume", KeyType::Named(host_volume, HOST_VOLUME)),
     key("host_network", KeyType::Named(host_network, HOST_NETWORK)),
-    key("servers", KeyType::List(|c, v| join(c, "client.servers", v)))
-        .takes("list of this machine's own addresses")
-        .about("the servers to ask"),
+    key("servers", KeyType::List(|c, v| c.client.join.add_retry_join(v))).takes(ADDRESSES).about(SERVERS),
     key("server_join", KeyType::Block(SERVER_JOIN)),
     not_built("reservable_cores"),
     not_built_but("gc_disk_usage_threshold", &["80"]),
@@ -143,15 +144,12 @@ static HOST_VOLUME: &[ConfigKey] = &[
     key("read_only", KeyType::Switch(|c, v| last_volume(c).read_only = v)).about("nobody may write there"),
 ];
 
-const NO_JOIN: &str = "the agent's own server is asked";
-
 static SERVER_JOIN: &[ConfigKey] = &[
-    key("start_join", KeyType::List(|c, v| join(c, "client.server_join.start_join", v)))
-        .takes("list of this machine's own addresses")
-        .about("the servers to ask"),
-    key("retry_join", KeyType::List(|c, v| join(c, "client.server_join.retry_join", v)))
-        .takes("list of this machine's own addresses")
-        .about("the servers to ask"),
-    no_effect("retry_max", NO_JOIN),
-    no_effect("retry_interval", NO_JOIN),
+    key("start_join", KeyType::List(|c, v| c.client.join.add_start_join(v))).takes(ADDRESSES).about(SERVERS),
+    key("retry_join", KeyType::List(|c, v| c.client.join.add_retry_join(v))).takes(ADDRESSES).about(SERVERS),
+    key("retry_max", KeyType::Int(COUNT, |c, v| c.client.join.retry_max = u32_of(v)))
+        .about("rounds without an answer after which a node gives up; 0: never"),
+    key("retry_interval", KeyType::Duration(|c, v| c.client.join.retry_interval = v))
+        .or("30s")
+        .about("how long after one round the next begins"),
 ];

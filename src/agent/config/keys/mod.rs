@@ -24,6 +24,8 @@ pub struct ConfigKey {
     pub dev_default: Option<&'static str>,
     /// A running agent takes a change over on SIGHUP.
     pub live: bool,
+    /// The value is shown nowhere.
+    pub secret: bool,
     /// What the key is for; of a key without effect, why it has none.
     pub about: &'static str,
     /// What a text has to be; empty: any.
@@ -77,6 +79,7 @@ const fn key(name: &'static str, kind: KeyType) -> ConfigKey {
         default: DefaultValue::Nothing,
         dev_default: None,
         live: false,
+        secret: false,
         about: "",
         takes: "",
     }
@@ -115,6 +118,11 @@ impl ConfigKey {
 
     const fn live(mut self) -> ConfigKey {
         self.live = true;
+        self
+    }
+
+    const fn secret(mut self) -> ConfigKey {
+        self.secret = true;
         self
     }
 

@@ -1,6 +1,6 @@
 //! The keys of the block `server`.
 
-use super::super::values::{algorithm, enabled_schedulers, i64_of, join, size, u32_of};
+use super::super::values::{algorithm, enabled_schedulers, encrypt, i64_of, size, u32_of};
 use super::{AMOUNT, COUNT, ConfigKey, KeyType, key, no_effect, not_built, not_built_but};
 use std::ops::RangeInclusive;
 
@@ -9,20 +9,26 @@ const VERSIONS: RangeInclusive<u64> = 1..=100;
 /// The limits that one search may have.
 const SEARCH_LIMIT: RangeInclusive<u64> = 1..=10_000;
 
-const ONE_SERVER: &str = "a region has one server";
+/// How many servers may begin a region.
+const SERVERS: RangeInclusive<u64> = 1..=16;
+const ADDRESSES: &str = "list of hosts, with or without a port; 32 at most";
+
 const OWN_STORE: &str = "the state is kept in a store of drover's own";
 const NO_CSI: &str = "there are no CSI volumes yet";
 const NO_ACL: &str = "there are no tokens yet";
-const NO_JOIN: &str = "the only server joins nobody";
 const ENTERPRISE: &str = "it is for Nomad Enterprise";
 
 pub static SERVER: &[ConfigKey] = &[
     key("enabled", KeyType::Bool(|c| c.server.enabled = true)).dev("true").about("be a server"),
-    key("bootstrap_expect", KeyType::Int(COUNT, |c, v| c.server.bootstrap_expect = u32_of(v)))
-        .or_words("required")
+    key("bootstrap_expect", KeyType::Int(SERVERS, |c, v| c.server.bootstrap_expect = u32_of(v)))
+        .or_words("required, but where others are named or `encrypt` is said: 0")
         .dev("1")
-        .takes("1")
-        .about("how many servers a new region begins with"),
+        .takes("0 to 16")
+        .about("how many servers a new region begins with; 0: this one waits for a region"),
+    key("encrypt", KeyType::Text(|c, v| encrypt(v, &mut c.server.encrypt)))
+        .secret()
+        .takes("32 bytes in base64, or 16 or 24")
+        .about("the key that all servers of a region share; required where there are others"),
     key("num_schedulers", KeyType::Int(0..=1024, |c, v| c.server.num_schedulers = u32_of(v)))
         .or_words("processors")
         .about("scheduler workers; 0: none on this server"),
@@ -83,12 +89,17 @@ pub static SERVER: &[ConfigKey] = &[
         .about("how many changes' events are kept for those who stream them"),
     key("search", KeyType::Block(SEARCH)),
     key("default_scheduler_config", KeyType::Block(SCHEDULER)),
-    key("start_join", KeyType::List(|c, v| join(c, "server.start_join", v)))
-        .takes("list of this machine's own addresses")
-        .about("the servers to join"),
-    key("retry_join", KeyType::List(|c, v| join(c, "server.retry_join", v)))
-        .takes("list of this machine's own addresses")
-        .about("the servers to join"),
+    key("start_join", KeyType::List(|c, v| c.server.join.add_start_join(v)))
+        .takes(ADDRESSES)
+        .about("older name of `server_join.start_join`"),
+    key("retry_join", KeyType::List(|c, v| c.server.join.add_retry_join(v)))
+        .takes(ADDRESSES)
+        .about("older name of `server_join.retry_join`"),
+    key("retry_max", KeyType::Int(COUNT, |c, v| c.server.join.retry_max = u32_of(v)))
+        .about("older name of `server_join.retry_max`"),
+    key("retry_interval", KeyType::Duration(|c, v| c.server.join.retry_interval = v))
+        .or_words("that of `server_join`")
+        .about("older name of `server_join.retry_interval`"),
     key("server_join", KeyType::Block(SERVER_JOIN)),
     key("plan_rejection_tracker", KeyType::Block(PLAN_REJECTION_TRACKER)),
     key("client_introduction", KeyType::Block(CLIENT_INTRODUCTION)),
@@ -100,7 +111,7 @@ pub static SERVER: &[ConfigKey] = &[
     no_effect("raft_protocol", "there is one protocol"),
     no_effect("protocol_version", "there is one protocol"),
     no_effect("authoritative_region", "there are no tokens to be copied from it"),
-    no_effect("raft_multiplier", ONE_SERVER),
+    no_effect("raft_multiplier", "the times of elections are fixed"),
     no_effect("raft_snapshot_threshold", OWN_STORE),
     no_effect("raft_snapshot_interval", OWN_STORE),
     no_effect("raft_trailing_logs", OWN_STORE),
@@ -112,10 +123,7 @@ pub static SERVER: &[ConfigKey] = &[
     no_effect("acl_token_gc_threshold", NO_ACL),
     no_effect("root_key_gc_interval", "the region's key does not change"),
     no_effect("root_key_gc_threshold", "the region's key does not change"),
-    no_effect("retry_max", NO_JOIN),
-    no_effect("retry_interval", NO_JOIN),
-    no_effect("rejoin_after_leave", NO_JOIN),
-    no_effect("encrypt", "the only server gossips with nobody"),
+    no_effect("rejoin_after_leave", "a server that starts again is in its region, unless it was removed"),
     no_effect("deploy_query_rate_limit", "deployments are watched without queries"),
     no_effect("plan_apply_pipeline", "plans are applied as fast as they come"),
     no_effect("start_timeout", "a server waits for nothing before it starts"),
@@ -127,14 +135,17 @@ pub static SERVER: &[ConfigKey] = &[
 ];
 
 static SERVER_JOIN: &[ConfigKey] = &[
-    key("start_join", KeyType::List(|c, v| join(c, "server.server_join.start_join", v)))
-        .takes("list of this machine's own addresses")
-        .about("the servers to join"),
-    key("retry_join", KeyType::List(|c, v| join(c, "server.server_join.retry_join", v)))
-        .takes("list of this machine's own addresses")
-        .about("the servers to join"),
-    no_effect("retry_max", NO_JOIN),
-    no_effect("retry_interval", NO_JOIN),
+    key("start_join", KeyType::List(|c, v| c.server.join.add_start_join(v)))
+        .takes(ADDRESSES)
+        .about("servers that are asked once, at the start, to take this one into their region"),
+    key("retry_join", KeyType::List(|c, v| c.server.join.add_retry_join(v)))
+        .takes(ADDRESSES)
+        .about("servers that are asked again and again"),
+    key("retry_max", KeyType::Int(COUNT, |c, v| c.server.join.retry_max = u32_of(v)))
+        .about("rounds without an answer after which a server without a region gives up; 0: never"),
+    key("retry_interval", KeyType::Duration(|c, v| c.server.join.retry_interval = v))
+        .or("30s")
+        .about("how long after one round the next begins"),
 ];
 
 static PLAN_REJECTION_TRACKER: &[ConfigKey] = &[

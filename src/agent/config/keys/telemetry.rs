@@ -40,7 +40,7 @@ pub static TELEMETRY: &[ConfigKey] = &[
     not_built("statsd_address"),
     not_built("datadog_address"),
     no_effect("datadog_tags", "without `datadog_address` nothing is sent"),
-    no_effect("circonus_api_token", CIRCONUS),
+    no_effect("circonus_api_token", CIRCONUS).secret(),
     no_effect("circonus_api_app", CIRCONUS),
     no_effect("circonus_api_url", CIRCONUS),
     no_effect("circonus_submission_interval", CIRCONUS),

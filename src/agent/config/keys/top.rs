@@ -1,16 +1,17 @@
 //! The keys outside `server`, `client` and `telemetry`.
 
 use super::super::values::{
-    address, advertise, directory, header, http_addresses, log_file, log_level, log_rotate_max_files, name,
-    u32_of,
+    address, addresses, advertise, directory, header, log_file, log_level, log_rotate_max_files, name, u32_of,
 };
 use super::client::CLIENT;
 use super::server::SERVER;
 use super::telemetry::TELEMETRY;
 use super::{AMOUNT, COUNT_OR_ZERO, ConfigKey, KeyType, PORT, key, no_effect, not_built};
 
-/// Why keys for the traffic between servers have no effect yet.
-const CLUSTER: &str = "a region has one server; it is bound when there are several";
+/// Why keys for gossip have no effect.
+const NO_GOSSIP: &str = "servers do not gossip: one UDP port, `ports.rpc`, is for all that they say";
+const RPC: &str = "how servers talk to each other is fixed, and always encrypted";
+const NO_LEAVING: &str = "a server that stops stays in its region: `operator raft remove-peer` removes it";
 const HASHICORP: &str = "drover does not work with it";
 
 pub static TOP: &[ConfigKey] = &[
@@ -78,18 +79,18 @@ pub static TOP: &[ConfigKey] = &[
     key("keyring", KeyType::Labelled { label: "aead", keys: KEYRING, others: None }),
     not_built("enable_syslog"),
     no_effect("syslog_facility", "without `enable_syslog` nothing is written there"),
-    no_effect("leave_on_interrupt", "the only server has nobody to take its leave of"),
-    no_effect("leave_on_terminate", "the only server has nobody to take its leave of"),
+    no_effect("leave_on_interrupt", NO_LEAVING),
+    no_effect("leave_on_terminate", NO_LEAVING),
     no_effect("plugin_dir", "drivers are part of drover"),
     no_effect("disable_update_check", "nobody is called home"),
     no_effect("disable_anonymous_signature", "nobody is called home"),
-    no_effect("autopilot", "a region has one server"),
-    no_effect("rpc", "a region has one server"),
+    no_effect("autopilot", "`operator raft remove-peer` alone removes a server"),
+    no_effect("rpc", RPC),
     no_effect("ui", "there is no web interface yet"),
     no_effect("reporting", "nothing is reported to anybody"),
     no_effect("eventlog", "it is for Windows"),
-    no_effect("consul", HASHICORP),
-    no_effect("vault", HASHICORP),
+    no_effect("consul", HASHICORP).secret(),
+    no_effect("vault", HASHICORP).secret(),
     no_effect("sentinel", HASHICORP),
     no_effect("audit", HASHICORP),
 ];
@@ -100,17 +101,20 @@ static PORTS: &[ConfigKey] = &[
         .about("the port of the API"),
     key("rpc", KeyType::Int(PORT, |c, v| c.rpc.port = u16::try_from(v).unwrap_or(c.rpc.port)))
         .or("4647")
-        .about("the port in the server's address; nothing listens there while a region has one server"),
-    no_effect("serf", CLUSTER),
+        .about("the UDP port of servers"),
+    no_effect("serf", NO_GOSSIP),
 ];
 
 static ADDRESSES: &[ConfigKey] = &[
-    key("http", KeyType::Text(http_addresses))
+    key("http", KeyType::Text(|c, v| addresses(v, &mut c.http.addresses)))
         .or_words("`bind_addr`")
         .takes("IP addresses with blanks between them")
         .about("what the API listens on"),
-    no_effect("rpc", CLUSTER),
-    no_effect("serf", CLUSTER),
+    key("rpc", KeyType::Text(|c, v| addresses(v, &mut c.rpc.addresses)))
+        .or_words("`bind_addr`")
+        .takes("IP addresses with blanks between them")
+        .about("what servers are listened to on"),
+    no_effect("serf", NO_GOSSIP),
 ];
 
 static ADVERTISE: &[ConfigKey] = &[
@@ -119,10 +123,12 @@ static ADVERTISE: &[ConfigKey] = &[
         .takes("host or address, with or without a port")
         .about("what others are told to reach the API at"),
     key("rpc", KeyType::Text(|c, v| advertise(v).map(|told| c.rpc.advertise = Some(told))))
-        .or_words("the first address")
+        .or_words(
+            "the first address of `addresses.rpc`; with `encrypt`, that of the default route for `0.0.0.0`",
+        )
         .takes("host or address, with or without a port")
-        .about("the server's address, as members, the leader and the Raft configuration show it"),
-    no_effect("serf", CLUSTER),
+        .about("where other servers find this one; members, the leader and the Raft configuration show it"),
+    no_effect("serf", NO_GOSSIP),
 ];
 
 static LIMITS: &[ConfigKey] = &[
@@ -134,8 +140,8 @@ static LIMITS: &[ConfigKey] = &[
     .live()
     .about("open connections of one address; 0 is no limit; loopback is exempt"),
     no_effect("https_handshake_timeout", "the API has no TLS yet"),
-    no_effect("rpc_handshake_timeout", "a region has one server"),
-    no_effect("rpc_max_conns_per_client", "a region has one server"),
+    no_effect("rpc_handshake_timeout", RPC),
+    no_effect("rpc_max_conns_per_client", RPC),
 ];
 
 static PLUGIN: &[ConfigKey] =
@@ -162,7 +168,7 @@ static ACL: &[ConfigKey] = &[
     no_effect("role_ttl", NO_ACL),
     no_effect("token_min_expiration_ttl", NO_ACL),
     no_effect("token_max_expiration_ttl", NO_ACL),
-    no_effect("replication_token", NO_ACL),
+    no_effect("replication_token", NO_ACL).secret(),
 ];
 
 const NO_TLS: &str = "the API has no TLS yet";
@@ -170,9 +176,9 @@ const NO_TLS: &str = "the API has no TLS yet";
 static TLS: &[ConfigKey] = &[
     not_built("http"),
     not_built("verify_https_client"),
-    no_effect("rpc", "a region has one server"),
-    no_effect("verify_server_hostname", "a region has one server"),
-    no_effect("rpc_upgrade_mode", "a region has one server"),
+    no_effect("rpc", RPC),
+    no_effect("verify_server_hostname", RPC),
+    no_effect("rpc_upgrade_mode", RPC),
     no_effect("ca_file", NO_TLS),
     no_effect("cert_file", NO_TLS),
     no_effect("key_file", NO_TLS),

@@ -6,7 +6,7 @@ mod keys;
 use super::*;
 
 fn machine() -> HostDefaults {
-    HostDefaults { hostname: "board".to_string(), cpus: 4 }
+    HostDefaults { hostname: "board".to_string(), cpus: 4, address: Some([192, 0, 2, 7].into()) }
 }
 
 fn sources(dev: bool, files: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Sources {
