@@ -1,4 +1,4 @@
-//! A machine's place on the network: one UDP port, on which it accepts links and from which it dials.
+//! A machine's place on the network: one UDP port, on one or more of its addresses, on which it accepts links and from which it dials.
 //!
 //! Refuses to know: which links there should be. Invariants: handshakes under way are bounded and each has an end; a link is told of
 //! once it is known who is at its other end.
@@ -6,9 +6,10 @@
 use super::admission::{Admission, HandshakeLimiter};
 use super::handshake;
 use super::identity::Identity;
-use super::link::{Link, LinkEnd, LinkEvent};
+use super::link::{Link, LinkEnd, LinkEvent, LinkPeer};
+use super::refusal_log::RefusalLog;
 use super::runtime::ExecutorRuntime;
-use super::transport::Configs;
+use super::transport::{Configs, HANDSHAKE_TIMEOUT};
 use crate::executor;
 use async_channel::{Receiver, Sender};
 use quinn::{ClientConfig, Incoming, VarInt};
@@ -33,59 +34,81 @@ const SERVER_NAME: &str = "drover";
 pub struct Endpoint(Arc<Inner>);
 
 struct Inner {
-    quic: quinn::Endpoint,
+    /// One for each socket; at least one.
+    quic: Vec<quinn::Endpoint>,
     dialing: ClientConfig,
     identity: Identity,
     executor: Arc<Executor<'static>>,
     events: Sender<LinkEvent>,
     handshakes: HandshakeLimiter,
+    refusals: RefusalLog,
     last_link: AtomicU64,
 }
 
 impl Endpoint {
-    /// `address`: port 0 for any. What happens on links comes out of the receiver, which has to be read all the time.
-    pub fn bind(
+    /// `sockets`: at least one. What happens on links comes out of the receiver, which has to be read all the time.
+    pub fn new(
         executor: Arc<Executor<'static>>,
-        address: SocketAddr,
+        sockets: Vec<UdpSocket>,
         identity: Identity,
     ) -> io::Result<(Endpoint, Receiver<LinkEvent>)> {
-        let Configs { endpoint, accepting, dialing } = Configs::new(&identity)?;
-        let socket = UdpSocket::bind(address)?;
-        let runtime = Arc::new(ExecutorRuntime(executor.clone()));
-        let quic = quinn::Endpoint::new(endpoint, Some(accepting), socket, runtime)?;
+        let mut quic = vec![];
+        for socket in sockets {
+            let Configs { endpoint, accepting, .. } = Configs::new(&identity)?;
+            let runtime = Arc::new(ExecutorRuntime(executor.clone()));
+            quic.push(quinn::Endpoint::new(endpoint, Some(accepting), socket, runtime)?);
+        }
+        let Configs { dialing, .. } = Configs::new(&identity)?;
         let (events, taken) = async_channel::bounded(EVENT_CAPACITY);
-        let (handshakes, last_link) = (HandshakeLimiter::default(), AtomicU64::new(0));
-        let endpoint =
-            Endpoint(Arc::new(Inner { quic, dialing, identity, executor, events, handshakes, last_link }));
-        executor::spawn(&endpoint.0.executor, endpoint.clone().accept()).detach();
+        let inner = Inner {
+            quic: quic.clone(),
+            dialing,
+            identity,
+            executor,
+            events,
+            handshakes: HandshakeLimiter::default(),
+            refusals: RefusalLog::default(),
+            last_link: AtomicU64::new(0),
+        };
+        let endpoint = Endpoint(Arc::new(inner));
+        for listening in quic {
+            executor::spawn(&endpoint.0.executor, endpoint.clone().accept(listening)).detach();
+        }
         Ok((endpoint, taken))
     }
 
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.quic.local_addr()
+    /// The socket from which an address is dialed: of its family, and on the loopback interface if the address is.
+    fn towards(&self, address: SocketAddr) -> Option<&quinn::Endpoint> {
+        let fits = |own: SocketAddr| {
+            own.is_ipv4() == address.is_ipv4() || own.ip().is_unspecified() && own.is_ipv6()
+        };
+        let differs = |own: SocketAddr| own.ip().is_loopback() != address.ip().is_loopback();
+        let bound = self.0.quic.iter().filter_map(|quic| quic.local_addr().ok().map(|own| (own, quic)));
+        bound.filter(|(own, _)| fits(*own)).min_by_key(|(own, _)| differs(*own)).map(|(_, quic)| quic)
     }
 
     /// Makes a link to the server at an address, which is told of as all links are.
     pub async fn dial(&self, address: SocketAddr) -> Result<Peer, LinkEnd> {
-        let connecting = self
-            .0
-            .quic
+        let quic = self.towards(address).ok_or_else(|| {
+            LinkEnd::Failed(format!("no address of addresses.rpc is of the kind of {address}"))
+        })?;
+        let connecting = quic
             .connect_with(self.0.dialing.clone(), address, SERVER_NAME)
             .map_err(|error| LinkEnd::Failed(error.to_string()))?;
-        let (connection, peer) = handshake::dial(connecting, &self.0.identity).await?;
-        self.start(connection, peer, true);
-        Ok(peer)
+        let (connection, at) = handshake::dial(connecting, &self.0.identity, HANDSHAKE_TIMEOUT).await?;
+        self.start(connection, at);
+        Ok(at.peer)
     }
 
-    fn start(&self, connection: quinn::Connection, peer: Peer, is_dialed: bool) {
+    fn start(&self, connection: quinn::Connection, at: LinkPeer) {
         let id = self.0.last_link.fetch_add(1, Ordering::Relaxed) + 1;
-        let link = Link::new(id, self.0.identity.peer(), peer, is_dialed, connection);
+        let link = Link::new(id, self.0.identity.peer(), at, connection);
         executor::spawn(&self.0.executor, link.run(self.0.executor.clone(), self.0.events.clone())).detach();
     }
 
     /// Until the endpoint is closed.
-    async fn accept(self) {
-        while let Some(incoming) = self.0.quic.accept().await {
+    async fn accept(self, listening: quinn::Endpoint) {
+        while let Some(incoming) = listening.accept().await {
             self.admit(incoming);
         }
     }
@@ -97,9 +120,9 @@ impl Endpoint {
                 let endpoint = self.clone();
                 let shake_hands = async move {
                     let Ok(connecting) = incoming.accept() else { return };
-                    match handshake::accept(connecting, &endpoint.0.identity).await {
-                        Ok((connection, peer)) => endpoint.start(connection, peer, false),
-                        Err(why) => log_refused(source, &why),
+                    match handshake::accept(connecting, &endpoint.0.identity, HANDSHAKE_TIMEOUT).await {
+                        Ok((connection, at)) => endpoint.start(connection, at),
+                        Err(why) => endpoint.0.refusals.note(source, &why),
                     }
                     drop(half_open);
                 };
@@ -118,19 +141,17 @@ impl Endpoint {
     /// Ends all links, and waits a moment until the others have heard of it.
     pub async fn close(&self) {
         let refusal = LinkRefusal::Stopping;
-        self.0.quic.close(VarInt::from_u32(refusal.code()), refusal.to_string().as_bytes());
-        or(self.0.quic.wait_idle(), async {
+        for quic in &self.0.quic {
+            quic.close(VarInt::from_u32(refusal.code()), refusal.to_string().as_bytes());
+        }
+        let all_idle = async {
+            for quic in &self.0.quic {
+                quic.wait_idle().await;
+            }
+        };
+        or(all_idle, async {
             Timer::after(CLOSE_TIMEOUT).await;
         })
         .await;
-    }
-}
-
-fn log_refused(source: SocketAddr, why: &LinkEnd) {
-    match why.refusal() {
-        Some(LinkRefusal::SameProcess | LinkRefusal::Stopping) | None => {
-            tracing::debug!(%source, %why, "a link did not come to be");
-        }
-        Some(_) => tracing::warn!(%source, %why, "a link was refused"),
     }
 }

@@ -38,8 +38,8 @@ pub struct RegionKey {
 }
 
 impl RegionKey {
-    /// `secret`: 32 random bytes. Whoever has them can be any machine of the region.
-    pub fn from_secret(secret: &[u8; 32]) -> io::Result<RegionKey> {
+    /// `secret`: 16 random bytes at least. Whoever has them can be any machine of the region.
+    pub fn from_secret(secret: &[u8]) -> io::Result<RegionKey> {
         let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(secret);
         let root = Ed25519KeyPair::from_seed_unchecked(&expand(&secret, &[ROOT_KEY])?)
             .map_err(|e| io::Error::other(e.to_string()))?;
@@ -126,11 +126,6 @@ impl Identity {
             return Err(if is_own { LinkRefusal::SameProcess } else { LinkRefusal::SameId });
         }
         Ok(peer)
-    }
-
-    #[cfg(test)]
-    pub fn public_key(&self) -> [u8; 32] {
-        self.credential.key
     }
 
     /// A machine that shows another one's credential.

@@ -31,11 +31,22 @@ struct Shared {
     id: LinkId,
     /// Who is at the other end.
     peer: Peer,
+    process: [u8; 32],
     is_of_nodes: bool,
     is_dialed: bool,
     connection: Connection,
     lanes: Lanes,
     refusal: OnceLock<LinkRefusal>,
+}
+
+/// Who has shown that it is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkPeer {
+    pub peer: Peer,
+    /// The key that it has proved.
+    pub process: [u8; 32],
+    /// This side has begun.
+    pub is_dialed: bool,
 }
 
 /// What happens on links.
@@ -122,10 +133,11 @@ impl From<ConnectionError> for LinkEnd {
 
 impl Link {
     /// Between `own` and `peer`, who has shown who it is.
-    pub fn new(id: LinkId, own: Peer, peer: Peer, is_dialed: bool, connection: Connection) -> Link {
+    pub fn new(id: LinkId, own: Peer, at: LinkPeer, connection: Connection) -> Link {
+        let LinkPeer { peer, process, is_dialed } = at;
         let is_of_nodes = [own, peer].iter().any(|end| matches!(end, Peer::Node(_)));
         let (lanes, refusal) = (Lanes::new(), OnceLock::new());
-        Link(Arc::new(Shared { id, peer, is_of_nodes, is_dialed, connection, lanes, refusal }))
+        Link(Arc::new(Shared { id, peer, process, is_of_nodes, is_dialed, connection, lanes, refusal }))
     }
 
     pub fn id(&self) -> LinkId {
@@ -134,6 +146,11 @@ impl Link {
 
     pub fn peer(&self) -> Peer {
         self.0.peer
+    }
+
+    /// Which process is at the other end: its public key.
+    pub fn process(&self) -> [u8; 32] {
+        self.0.process
     }
 
     /// Where the other end is now.

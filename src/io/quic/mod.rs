@@ -10,7 +10,10 @@ mod handshake;
 mod identity;
 mod lanes;
 mod link;
+mod refusal_log;
 mod runtime;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod transport;
 
