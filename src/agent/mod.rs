@@ -13,6 +13,8 @@ mod failure;
 mod http_service;
 mod identity;
 pub mod inbox;
+mod links;
+mod listeners;
 mod log_lines;
 mod logging;
 mod messages;
@@ -28,6 +30,7 @@ use ::io::executor;
 use ::io::host_stats::HostStatsCollector;
 use ::io::http::{self, HttpLimits, HttpSettings, Published};
 use ::io::keeper_connection::{self, KeeperConnection, KeeperStartMode};
+use ::io::quic::Endpoint;
 use ::io::{client_rpc, clock, entropy};
 use alloc_dir_worker::{AllocDirWorker, DirPaths};
 use api::agent::AgentInfo;
@@ -37,6 +40,7 @@ use config::{Config, Loaded};
 use data_dir::DataDir;
 use failure::AgentFailure;
 use http_service::{HttpService, HttpServiceParts};
+use links::LinkSender;
 use logging::Logging;
 use messages::ClientMessage;
 use model::time::Span;
@@ -115,26 +119,31 @@ struct Agent {
     service: Arc<HttpService>,
     http_settings: Arc<HttpSettings>,
     listeners: Vec<TcpListener>,
+    /// What links to other servers stand on, if there may be any.
+    endpoint: Option<Endpoint>,
     server_inbox: ServerInboxSender,
     client_inbox: Sender<ClientMessage>,
     keeper: Sender<KeeperCommand>,
-    /// A brain's thread ended, and why.
-    ended: Receiver<(Brain, Result<(), AgentFailure>)>,
+    /// A part of the agent ended, and why.
+    ended: Receiver<(Part, Result<(), AgentFailure>)>,
     threads: Vec<JoinHandle<()>>,
     signals: Signals,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Brain {
+enum Part {
     Server,
     Client,
+    /// The links between servers.
+    Links,
 }
 
 impl Agent {
     fn start(config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, AgentFailure> {
         let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
         // first, so that a taken port leaves no directory behind
-        let listeners = listen(&config)?;
+        let listeners = listeners::http(&config)?;
+        let rpc_sockets = listeners::rpc(&config)?;
         let dir = open_data_dir(&config)?;
         let executor = Arc::new(smol::Executor::new());
         let server_inbox = ServerInboxSender::default();
@@ -158,16 +167,24 @@ impl Agent {
         executor::spawn(&executor, answering).detach();
 
         let keeper = connect_keeper(&executor, &dir, keeper_start_mode(&config)?, client_inbox.clone());
-        let (send_end, ended) = async_channel::bounded(2);
+        let (send_end, ended) = async_channel::bounded(3);
         let (workers, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
         let (server_id, reservations) = (opened.id(), Arc::default());
         let mut threads =
             start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
         let (to_self, to_node, served) = (server_inbox.clone(), client_inbox.clone(), service.clone());
-        let channels = ServerChannels { to_self, to_node, workers, reservations, service: served };
+        let links = LinkSender::default();
+        let endpoint = listeners::start_links(
+            &executor,
+            &config,
+            rpc_sockets,
+            (server_id, &server_inbox, &links, &service),
+            send_end.clone(),
+        )?;
+        let channels = ServerChannels { to_self, to_node, links, workers, reservations, service: served };
         let server = ServerLoop::new(opened, channels);
         let receiver = ServerInboxReceiver::new(server_inbox.clone());
-        threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&receiver))?);
+        threads.push(spawn_brain(Part::Server, send_end.clone(), move || server.run(&receiver))?);
 
         let places = DirPaths::new(dir.root(), alloc_dir(&config, dir.root()), space.reserve());
         let channels = ClientChannels {
@@ -178,7 +195,7 @@ impl Agent {
             servers: [(server_id, service.agent.rpc_addr.clone())].into(),
         };
         let client = ClientLoop::new(client, space, channels);
-        threads.push(spawn_brain(Brain::Client, send_end, move || client.run(&to_client))?);
+        threads.push(spawn_brain(Part::Client, send_end, move || client.run(&to_client))?);
 
         let agent = Agent {
             config,
@@ -189,6 +206,7 @@ impl Agent {
             service,
             http_settings,
             listeners,
+            endpoint,
             server_inbox,
             client_inbox,
             keeper,
@@ -241,6 +259,9 @@ impl Agent {
             supervisor::stopping();
             drop(stop_http);
             let stopped = self.stop_brains().await;
+            if let Some(endpoint) = &self.endpoint {
+                endpoint.close().await;
+            }
             for server in servers {
                 server.await;
             }
@@ -254,7 +275,7 @@ impl Agent {
         enum Woken {
             Signal(Signal),
             Asked(Result<(), String>),
-            Ended(Brain, Result<(), AgentFailure>),
+            Ended(Part, Result<(), AgentFailure>),
         }
         loop {
             let signal = async { Woken::Signal(self.signals.next().await) };
@@ -316,7 +337,7 @@ impl Agent {
                 return self.ended.try_recv().map_or(Ok(()), |(_, why)| why);
             }
             while let Ok((brain, result)) = self.ended.recv().await {
-                if brain == Brain::Client {
+                if brain == Part::Client {
                     return result;
                 }
             }
@@ -413,21 +434,6 @@ fn alloc_dir(config: &Config, data_dir: &Path) -> PathBuf {
     config.client.alloc_dir.clone().unwrap_or_else(|| data_dir.join("alloc"))
 }
 
-fn listen(config: &Config) -> Result<Vec<TcpListener>, String> {
-    let bind = |ip: &std::net::IpAddr| {
-        let address = SocketAddr::new(*ip, config.http.port);
-        TcpListener::bind(address).map_err(|e| match e.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                format!(
-                    "{address} is in use: another agent may be running; stop it or choose another ports.http"
-                )
-            }
-            _ => format!("{address}: {e}"),
-        })
-    };
-    config.http.addresses.iter().map(bind).collect()
-}
-
 fn keeper_start_mode(config: &Config) -> Result<KeeperStartMode, String> {
     let exe = std::env::current_exe().map_err(|e| format!("the path of this binary: {e}"))?;
     if config.dev {
@@ -481,13 +487,13 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 fn spawn_brain<E: Into<AgentFailure>>(
-    brain: Brain,
-    ended: Sender<(Brain, Result<(), AgentFailure>)>,
+    part: Part,
+    ended: Sender<(Part, Result<(), AgentFailure>)>,
     body: impl FnOnce() -> Result<(), E> + Send + 'static,
 ) -> Result<JoinHandle<()>, String> {
-    spawn(&format!("{brain:?}").to_lowercase(), move || {
+    spawn(&format!("{part:?}").to_lowercase(), move || {
         let result = body().map_err(E::into);
-        // there is room for both; without a receiver the agent ends already
-        let _ = ended.try_send((brain, result));
+        // there is room for each; without a receiver the agent ends already
+        let _ = ended.try_send((part, result));
     })
 }

@@ -8,6 +8,7 @@ use super::failure::AgentFailure;
 use super::http_service::HttpService;
 use super::http_service::server_call::{ForwardResult, ReplySender, ServerCall, WriteResult};
 use super::inbox;
+use super::links::LinkSender;
 use super::messages::ClientMessage;
 use super::server_inbox::{ServerInboxReceiver, ServerInboxSender, ServerMessage, TurnInput};
 use super::workers::SharedReservations;
@@ -26,7 +27,9 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
+use wire::frame::{self, TrafficClass};
 use wire::http::{ForwardedResponse, Request};
+use wire::record;
 use wire::rpc::Peer;
 
 /// Where the server's effects go.
@@ -34,6 +37,8 @@ pub struct ServerChannels {
     /// Back to this loop.
     pub to_self: ServerInboxSender,
     pub to_node: Sender<ClientMessage>,
+    /// To other servers.
+    pub links: LinkSender,
     pub workers: Sender<ScheduleTask>,
     pub reservations: Arc<SharedReservations>,
     pub service: Arc<HttpService>,
@@ -183,8 +188,12 @@ impl ServerLoop {
                     ClientMessage::Input(client::effects::Input::Frame { from, bytes }),
                 );
             }
-            // the only server of its region has nobody else to talk to
-            Effect::Send { to: Peer::Server(_), .. } | Effect::SendSnapshot { .. } => {}
+            Effect::Send { to: Peer::Server(to), bytes } => {
+                self.channels.links.send(to, frame::traffic_class(&bytes), bytes);
+            }
+            Effect::SendSnapshot { to, message } => {
+                self.channels.links.send(to, TrafficClass::Snapshots, record::encode(&message));
+            }
             Effect::Reply { token, result } => {
                 if let Some(Caller::Write(reply)) = self.waiting.remove(&token) {
                     reply.send(result);

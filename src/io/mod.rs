@@ -23,4 +23,5 @@ pub mod keeper_connection;
 pub mod keys;
 pub mod log_file;
 pub mod monitor;
+pub mod quic;
 pub mod zones;

@@ -398,6 +398,7 @@ fn samples() -> Samples {
     sessions(&mut s);
     servers(&mut s);
     servers::for_nodes(&mut s);
+    servers::credentials(&mut s);
     snapshots(&mut s);
     members(&mut s);
     s

@@ -59,6 +59,9 @@ impl Body {
 /// What servers say to each other begins with the region of whoever says it; all zero: it has none yet.
 const REGION_BYTES: usize = 16;
 
+/// The most that is sent as one piece: a frame, with its sender's region.
+pub const MAX_SENT_BYTES: usize = REGION_BYTES + MAX_FRAME_BYTES;
+
 pub fn with_region(region: Uuid, frame: &[u8]) -> Vec<u8> {
     [region.as_bytes(), frame].concat()
 }

@@ -8,6 +8,7 @@
 pub mod change;
 pub mod client_rpc;
 pub mod command;
+pub mod credential;
 pub mod event;
 pub mod feature_level;
 pub mod frame;

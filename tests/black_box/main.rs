@@ -33,6 +33,7 @@ mod periodic;
 mod planning;
 mod ports;
 mod preemption;
+mod region;
 mod scaling;
 mod screen;
 mod smuggling;

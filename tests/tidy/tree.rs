@@ -20,8 +20,10 @@ struct Package<'a> {
     dependencies: Vec<&'a str>,
 }
 
-/// hyper takes the channels of its upgrades and of its client from tokio, with only the feature `sync`: a leaf without runtime,
-/// I/O or timers. That much is allowed, to hyper alone; a runtime would show as further dependencies of the package.
+/// These take channels from tokio, with only the feature `sync`: a leaf without runtime, I/O or timers. That much is allowed, to
+/// them alone; a runtime would show as further dependencies of the package.
+const USE_CHANNELS: &[&str] = &["hyper", "quinn"];
+
 pub fn lock_file(lock: &str) -> Vec<String> {
     let packages: Vec<Package> = lock.split("[[package]]").skip(1).map(package).collect();
     let mut found = Vec::new();
@@ -32,7 +34,7 @@ pub fn lock_file(lock: &str) -> Vec<String> {
         if package.name == "tokio" && package.dependencies != ["pin-project-lite"] {
             found.push(format!("Cargo.lock: tokio is more than its channels: {:?}", package.dependencies));
         }
-        if package.dependencies.contains(&"tokio") && package.name != "hyper" {
+        if package.dependencies.contains(&"tokio") && !USE_CHANNELS.contains(&package.name) {
             found.push(format!("Cargo.lock: `{}` depends on tokio", package.name));
         }
         if ["protobuf", "raft-proto"].contains(&package.name) && package.from_registry {

@@ -1,4 +1,4 @@
-//! Golden samples of what servers say to each other, and of what they answer for nodes' users.
+//! Golden samples of what servers say to each other, of what machines show to each other, and of what they answer for nodes' users.
 
 use super::Samples;
 use model::claims::Claim;
@@ -7,9 +7,10 @@ use model::job::JobType;
 use model::plan::{Decision, GroupChanges, Plan};
 use model::resources::{Amount, Holding};
 use state::samples::{AT, alloc, eval, eval_id, info, node_id, place};
+use wire::credential::Credential;
 use wire::http::{ForwardedResponse, Method, NodeHttpReply, NodeHttpRequest, Request};
 use wire::request::{Refusal, RefusalKind};
-use wire::rpc::{NodeReply, NodeRequest};
+use wire::rpc::{NodeReply, NodeRequest, Peer};
 use wire::server_rpc::{InFlightPlan, RemoteDecision, RemoteTask, ServerReply, ServerRequest, TakenOnNode};
 
 pub fn servers(s: &mut Samples) {
@@ -47,6 +48,13 @@ pub fn for_nodes(s: &mut Samples) {
     s.add("answered", &NodeHttpReply::Answered(response()));
     s.add("not done", &NodeHttpReply::NotDone);
     s.add("refused", &NodeHttpReply::Refused(Refusal::new(RefusalKind::Busy, "no")));
+}
+
+pub fn credentials(s: &mut Samples) {
+    let credential = |peer| Credential { region: "global".into(), peer, key: [3; 32] };
+    s.add("node", &credential(Peer::Node(node_id(1))));
+    s.add("server", &credential(Peer::Server(7)));
+    s.add("server", &credential(Peer::Server(7)).signed(|_| [9; 64]));
 }
 
 fn request() -> Request {

@@ -1,0 +1,229 @@
+//! The links of this server to the others of its region: who is dialed, which links stay, and what comes over them into the brain's
+//! inbox (decision 0094).
+//!
+//! Refuses to know: what frames say. Invariants: the brain hears of a server's link before anything that came over it, and of its
+//! end once; nothing here waits for the brain.
+
+mod dialer;
+mod link_sender;
+mod link_table;
+
+pub use link_sender::LinkSender;
+
+use super::config::joining::ServerJoin;
+use super::failure::AgentFailure;
+use super::server_inbox::ServerInboxSender;
+use ::io::http::Published;
+use ::io::quic::{Endpoint, Link, LinkEnd, LinkEvent, LinkId};
+use ::io::{clock, executor};
+use async_channel::{Receiver, Sender};
+use dialer::{Attempt, Dialer, MAX_ATTEMPTS, Outcome};
+use link_table::{Admitted, Ended, LinkTable};
+use model::id::Uuid;
+use model::time::{Mono, Span};
+use server::effects::Input;
+use smol::future::or;
+use smol::{Executor, Timer};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use wire::credential::LinkRefusal;
+use wire::frame::TrafficClass;
+use wire::rpc::Peer;
+use wire::snapshot::SnapshotMessage;
+use wire::status::ServerStatus;
+use wire::{frame, record};
+
+/// How often the region's list of servers is looked at.
+const LOOK: Span = Span::seconds(1);
+/// Addresses of one name that are dialed.
+const MAX_ADDRESSES_OF_NAME: usize = 16;
+
+/// What the links stand on.
+pub struct LinkParts {
+    pub executor: Arc<Executor<'static>>,
+    pub endpoint: Endpoint,
+    pub events: Receiver<LinkEvent>,
+    /// Where this server listens.
+    pub own_addresses: Vec<SocketAddr>,
+    pub own: u64,
+    pub join: ServerJoin,
+    pub seed: u64,
+    pub inbox: ServerInboxSender,
+    pub sender: LinkSender,
+    pub status: Arc<Published<ServerStatus>>,
+}
+
+struct ServerLinks {
+    parts: LinkParts,
+    dialer: Dialer,
+    table: LinkTable,
+    /// All links that are kept.
+    links: BTreeMap<LinkId, Link>,
+    report: Sender<Outcome>,
+    outcomes: Receiver<Outcome>,
+}
+
+enum Next {
+    Link(LinkEvent),
+    Dialed(Outcome),
+    Look,
+    Closed,
+}
+
+/// Keeps the links until the endpoint is closed, or until a server without a region has tried as often as it may.
+pub async fn run(parts: LinkParts) -> Result<(), AgentFailure> {
+    let mut dialer = Dialer::new(parts.own, &parts.join, parts.seed, clock::mono());
+    parts.own_addresses.iter().for_each(|address| dialer.is_own(*address));
+    let (report, outcomes) = async_channel::bounded(MAX_ATTEMPTS);
+    let table = LinkTable::new(parts.own);
+    let links = ServerLinks { dialer, table, links: BTreeMap::new(), report, outcomes, parts };
+    links.run().await
+}
+
+impl ServerLinks {
+    async fn run(mut self) -> Result<(), AgentFailure> {
+        loop {
+            self.look(clock::mono())?;
+            match self.next().await {
+                Next::Link(LinkEvent::Up(link)) => self.up(link),
+                Next::Link(LinkEvent::Frame { link, class, bytes }) => self.frame(&link, class, bytes),
+                Next::Link(LinkEvent::Down { link, why }) => self.down(&link, &why),
+                Next::Dialed(outcome) => self.dialed(&outcome),
+                Next::Look => {}
+                Next::Closed => return Ok(()),
+            }
+        }
+    }
+
+    async fn next(&self) -> Next {
+        let link = async { self.parts.events.recv().await.map_or(Next::Closed, Next::Link) };
+        let dialed = async { self.outcomes.recv().await.map_or(Next::Closed, Next::Dialed) };
+        let now = clock::mono();
+        let due = self
+            .dialer
+            .next_deadline()
+            .unwrap_or(Mono(u64::MAX))
+            .min(now.after(LOOK))
+            .max(now.after(Span::millis(50)));
+        let look = async {
+            Timer::after(clock::until(due)).await;
+            Next::Look
+        };
+        or(link, or(dialed, look)).await
+    }
+
+    /// What the region's list and the time ask for.
+    fn look(&mut self, now: Mono) -> Result<(), AgentFailure> {
+        let status = self.parts.status.get();
+        self.dialer.learn(&status.members, now);
+        for attempt in self.dialer.due(&self.table, now) {
+            let (endpoint, report) = (self.parts.endpoint.clone(), self.report.clone());
+            let dial = async move {
+                // the agent is about to end if nobody wants to know
+                let _ = report.send(dial(&endpoint, attempt).await).await;
+            };
+            executor::spawn(&self.parts.executor, dial).detach();
+        }
+        if let Some(troubles) = self.dialer.complaint(&self.table, now) {
+            tracing::warn!(target: "nomad", %troubles, "no other server is reached");
+        }
+        let is_new = status.region_id == Uuid::default() && self.table.is_empty();
+        match self.dialer.gives_up().filter(|_| is_new) {
+            Some(why) => Err(AgentFailure::from(why)),
+            None => Ok(()),
+        }
+    }
+
+    fn dialed(&mut self, outcome: &Outcome) {
+        if let Some(why) = self.dialer.done(outcome, clock::mono()) {
+            let address = outcome.target.to_string();
+            tracing::warn!(target: "nomad", %address, why, "a server is not reached");
+        }
+    }
+
+    fn up(&mut self, link: Link) {
+        let Peer::Server(server) = link.peer() else {
+            return link.close(LinkRefusal::WrongRole);
+        };
+        match self.table.up(server, link.id(), link.process()) {
+            Admitted::Refused(refusal) => {
+                tracing::debug!(server, address = %link.address(), why = %refusal, "a link is not kept");
+                link.close(refusal);
+            }
+            Admitted::Further => {
+                self.links.insert(link.id(), link);
+            }
+            Admitted::First => {
+                tracing::info!(target: "nomad", server, address = %link.address(), "linked to a server");
+                self.parts.sender.set(server, link.clone());
+                self.links.insert(link.id(), link);
+                self.tell("that a link is up", Input::LinkUp { peer: server });
+            }
+        }
+    }
+
+    fn down(&mut self, link: &Link, why: &LinkEnd) {
+        let Peer::Server(server) = link.peer() else { return };
+        self.links.remove(&link.id());
+        match self.table.down(server, link.id()) {
+            Ended::Nothing => {}
+            Ended::Unlinked => {
+                tracing::warn!(target: "nomad", server, %why, "the link to a server has ended");
+                self.parts.sender.remove(server);
+                self.tell("that a link is down", Input::LinkDown { peer: server });
+            }
+            Ended::Replaced(by) => {
+                if let Some(by) = self.links.get(&by) {
+                    self.parts.sender.set(server, by.clone());
+                }
+                self.tell("that a link is down", Input::LinkDown { peer: server });
+                self.tell("that a link is up", Input::LinkUp { peer: server });
+            }
+        }
+    }
+
+    fn frame(&self, link: &Link, class: TrafficClass, bytes: Vec<u8>) {
+        let Peer::Server(server) = link.peer() else { return };
+        if !self.links.contains_key(&link.id()) {
+            return;
+        }
+        if class != TrafficClass::Snapshots {
+            // raft's lane is for what travels as raft's
+            if class != frame::traffic_class(&bytes) {
+                return link.close(LinkRefusal::Malformed);
+            }
+            return self.tell("a server's frame", Input::Frame { from: link.peer(), bytes });
+        }
+        match record::decode::<SnapshotMessage>(&bytes) {
+            Ok(message) => self.tell("a message about a snapshot", Input::Snapshot { from: server, message }),
+            Err(error) => tracing::warn!(server, %error, "dropped a message about a snapshot"),
+        }
+    }
+
+    fn tell(&self, what: &str, input: Input) {
+        self.parts.inbox.send_or_drop(what, input);
+    }
+}
+
+/// Every address of a name, but those that need no dialing.
+async fn dial(endpoint: &Endpoint, attempt: Attempt) -> Outcome {
+    let Attempt { target, leave_out } = attempt;
+    let (host, port) = (target.host.clone(), target.port);
+    let resolved =
+        executor::unblock(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect)).await;
+    let mut outcome = Outcome { target, unresolved: None, found: vec![] };
+    let addresses: Vec<SocketAddr> = match resolved {
+        Ok(addresses) => addresses,
+        Err(error) => {
+            outcome.unresolved = Some(format!("the name has no address: {error}"));
+            return outcome;
+        }
+    };
+    for address in addresses.into_iter().take(MAX_ADDRESSES_OF_NAME) {
+        if !leave_out.contains(&address) {
+            outcome.found.push((address, endpoint.dial(address).await));
+        }
+    }
+    outcome
+}

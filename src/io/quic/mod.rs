@@ -1,0 +1,22 @@
+//! Links between machines: QUIC over one UDP port, both sides known by keys and by the region's signature, a stream for each class of
+//! traffic (decision 0093).
+//!
+//! Refuses to know: raft, requests, and which links there should be. Invariants: nobody is believed to be a machine of the region who
+//! has not shown its credential; queues, handshakes, messages and time are bounded.
+
+mod admission;
+mod endpoint;
+mod handshake;
+mod identity;
+mod lanes;
+mod link;
+mod refusal_log;
+mod runtime;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod transport;
+
+pub use endpoint::Endpoint;
+pub use identity::{Identity, RegionKey};
+pub use link::{Link, LinkEnd, LinkEvent, LinkId};

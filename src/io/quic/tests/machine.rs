@@ -1,0 +1,188 @@
+//! Machines for tests: an endpoint with a thread that runs its executor, and a QUIC connection without a link's manners.
+
+use super::super::identity::{Identity, RegionKey};
+use super::super::link::{Link, LinkEnd, LinkEvent};
+use super::super::runtime::ExecutorRuntime;
+use super::super::transport::Configs;
+use super::super::{Endpoint, handshake};
+use async_channel::{Receiver, Sender};
+use model::id::NodeId;
+use smol::future::or;
+use smol::{Executor, Timer};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{future, thread};
+use wire::frame::TrafficClass;
+use wire::rpc::Peer;
+
+/// No test waits so long for what is to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub const ANY: &str = "127.0.0.1:0";
+
+pub fn region() -> RegionKey {
+    RegionKey::from_secret(&[7; 32]).expect("a key")
+}
+
+pub fn server(id: u64) -> Identity {
+    region().identity("global", Peer::Server(id)).expect("an identity")
+}
+
+pub fn node() -> Identity {
+    region().identity("global", Peer::Node(NodeId::default())).expect("an identity")
+}
+
+/// An executor on a thread of its own, until it is dropped.
+pub struct Running {
+    pub executor: Arc<Executor<'static>>,
+    _stop: Sender<()>,
+}
+
+impl Running {
+    pub fn new() -> Running {
+        let executor = Arc::new(Executor::new());
+        let (stop, stopped) = async_channel::bounded::<()>(1);
+        let runs = executor.clone();
+        thread::spawn(move || smol::block_on(runs.run(stopped.recv())));
+        Running { executor, _stop: stop }
+    }
+}
+
+pub struct Machine {
+    pub endpoint: Endpoint,
+    pub address: SocketAddr,
+    events: Receiver<LinkEvent>,
+    _running: Running,
+}
+
+impl Machine {
+    pub fn new(identity: Identity) -> Machine {
+        Machine::at(ANY, identity)
+    }
+
+    pub fn at(address: &str, identity: Identity) -> Machine {
+        let running = Running::new();
+        let socket = UdpSocket::bind(address).expect("a socket");
+        let address = socket.local_addr().expect("it is bound");
+        let (endpoint, events) =
+            Endpoint::new(running.executor.clone(), vec![socket], identity).expect("an endpoint");
+        Machine { endpoint, address, events, _running: running }
+    }
+
+    pub fn dial(&self, address: SocketAddr) -> Result<Peer, LinkEnd> {
+        awaited(self.endpoint.dial(address))
+    }
+
+    fn event(&self) -> LinkEvent {
+        awaited(self.events.recv()).expect("the endpoint lives")
+    }
+
+    pub fn up(&self) -> Link {
+        match self.event() {
+            LinkEvent::Up(link) => link,
+            LinkEvent::Frame { class, .. } => panic!("a message on {class:?}"),
+            LinkEvent::Down { why, .. } => panic!("{why}"),
+        }
+    }
+
+    pub fn frame(&self) -> (TrafficClass, Vec<u8>) {
+        match self.event() {
+            LinkEvent::Frame { class, bytes, .. } => (class, bytes),
+            LinkEvent::Up(link) => panic!("a link to {}", link.peer()),
+            LinkEvent::Down { why, .. } => panic!("{why}"),
+        }
+    }
+
+    /// What comes before is passed over.
+    pub fn down(&self) -> LinkEnd {
+        loop {
+            if let LinkEvent::Down { why, .. } = self.event() {
+                return why;
+            }
+        }
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.events.is_empty()
+    }
+}
+
+/// What comes of it, within a test's patience.
+pub fn awaited<T>(what: impl Future<Output = T>) -> T {
+    let patience = async {
+        Timer::after(PATIENCE).await;
+        panic!("nothing came of it");
+    };
+    smol::block_on(or(what, patience))
+}
+
+/// Two servers with a link: each machine, and its end of it.
+pub fn linked() -> [(Machine, Link); 2] {
+    let (a, b) = (Machine::new(server(1)), Machine::new(server(2)));
+    assert_eq!(a.dial(b.address), Ok(Peer::Server(2)));
+    let (to_b, to_a) = (a.up(), b.up());
+    [(a, to_b), (b, to_a)]
+}
+
+/// Connections as somebody makes them who does not do what a link does.
+pub struct Stranger {
+    quic: quinn::Endpoint,
+    dialing: quinn::ClientConfig,
+    identity: Identity,
+    _running: Running,
+}
+
+impl Stranger {
+    pub fn new(identity: Identity) -> Stranger {
+        let running = Running::new();
+        let Configs { endpoint, accepting, dialing } = Configs::new(&identity).expect("configurations");
+        let socket = UdpSocket::bind(ANY).expect("a socket");
+        let runtime = Arc::new(ExecutorRuntime(running.executor.clone()));
+        let quic = quinn::Endpoint::new(endpoint, Some(accepting), socket, runtime).expect("an endpoint");
+        Stranger { quic, dialing, identity, _running: running }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.quic.local_addr().expect("it is bound")
+    }
+
+    /// Without a credential.
+    pub fn connecting(&self, to: SocketAddr) -> quinn::Connecting {
+        self.quic.connect_with(self.dialing.clone(), to, "drover").expect("it begins")
+    }
+
+    /// With its credential.
+    pub fn connect(&self, to: SocketAddr) -> quinn::Connection {
+        let dialed = handshake::dial(self.connecting(to), &self.identity, PATIENCE);
+        awaited(dialed).expect("it is let in").0
+    }
+
+    /// Takes a connection, and gives its handshake so much time.
+    pub fn accept(&self, limit: Duration) -> Result<Peer, LinkEnd> {
+        awaited(async {
+            let incoming = self.quic.accept().await.expect("the endpoint lives");
+            let connecting = incoming.accept()?;
+            handshake::accept(connecting, &self.identity, limit).await.map(|(_, at)| at.peer)
+        })
+    }
+
+    /// Keeps the connection until the other side ends it.
+    pub fn closed(connection: &quinn::Connection) -> LinkEnd {
+        LinkEnd::from(awaited(connection.closed()))
+    }
+}
+
+/// Opens a stream that begins with these bytes, and keeps it open.
+pub fn say(connection: &quinn::Connection, bytes: &[u8]) -> quinn::SendStream {
+    awaited(async {
+        let mut stream = connection.open_uni().await.expect("there is room for a stream");
+        stream.write_all(bytes).await.expect("it is sent");
+        stream
+    })
+}
+
+/// Never.
+pub async fn never<T>() -> T {
+    future::pending().await
+}

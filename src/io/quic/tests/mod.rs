@@ -1,0 +1,8 @@
+//! Links over real sockets of the loopback interface.
+
+mod hostile;
+mod links;
+mod machine;
+mod refusals;
+mod relay;
+mod slow_lines;

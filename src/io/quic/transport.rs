@@ -1,0 +1,71 @@
+//! What links may take: time, memory, streams.
+//!
+//! Refuses to know: who is at the other end. Invariants: what one class of traffic has under way takes no room from another; an
+//! endpoint's receive buffers stay below 64 KiB.
+
+use super::identity::Identity;
+use super::tls;
+use quinn::{ClientConfig, EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use quinn_proto::HashedConnectionIdGenerator;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::frame::TrafficClass;
+
+/// A handshake, credentials included: some eight round trips of 1.2 s, with what is lost of them.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Nothing comes for so long: the other side is gone. Raft says something five times a second.
+const IDLE_TIMEOUT_MILLIS: u32 = 10_000;
+/// How often a link on which nobody says anything is tried.
+const KEEP_ALIVE: Duration = Duration::from_secs(3);
+/// What may be under way on one stream, and be read by nobody yet: half a minute of a line of 64 kbit/s, and a quarter of a second of
+/// one of 8 Mbit/s.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// All streams of a link, so that none waits for room that another one has taken.
+const LINK_WINDOW_BYTES: u32 = (TrafficClass::ALL.len() as u32 + 1) * STREAM_WINDOW_BYTES;
+/// As large as datagrams become on Ethernet.
+const MAX_DATAGRAM_BYTES: u16 = 1472;
+/// First packets that wait to be looked at.
+const MAX_INCOMING: usize = 256;
+const INCOMING_BUFFER_BYTES: u64 = 16 << 10;
+
+/// For both directions: an endpoint accepts links and dials.
+pub struct Configs {
+    pub endpoint: EndpointConfig,
+    pub accepting: ServerConfig,
+    pub dialing: ClientConfig,
+}
+
+impl Configs {
+    pub fn new(identity: &Identity) -> io::Result<Configs> {
+        let transport = Arc::new(transport());
+        let mut endpoint = EndpointConfig::new(Arc::new(identity.reset_key()));
+        let id_key = identity.connection_id_key();
+        endpoint.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(id_key)));
+        endpoint.max_udp_payload_size(MAX_DATAGRAM_BYTES).map_err(io::Error::other)?;
+        let mut accepting = ServerConfig::with_crypto(Arc::new(tls::accepting(identity)?));
+        accepting
+            .transport_config(transport.clone())
+            .max_incoming(MAX_INCOMING)
+            .incoming_buffer_size(INCOMING_BUFFER_BYTES)
+            .incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BUFFER_BYTES);
+        let mut dialing = ClientConfig::new(Arc::new(tls::dialing(identity)?));
+        dialing.transport_config(transport);
+        Ok(Configs { endpoint, accepting, dialing })
+    }
+}
+
+fn transport() -> TransportConfig {
+    let mut config = TransportConfig::default();
+    config
+        // the one on which credentials are shown
+        .max_concurrent_bidi_streams(VarInt::from_u32(1))
+        .max_concurrent_uni_streams(VarInt::from_u32(TrafficClass::ALL.len() as u32))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
+        .receive_window(VarInt::from_u32(LINK_WINDOW_BYTES))
+        .send_window(LINK_WINDOW_BYTES.into())
+        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_TIMEOUT_MILLIS))))
+        .keep_alive_interval(Some(KEEP_ALIVE))
+        .datagram_receive_buffer_size(None);
+    config
+}
