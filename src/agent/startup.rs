@@ -109,6 +109,7 @@ pub fn client_config(
     let mut settings = client::config::Config::new(node.0, node.1, alloc_dir.display().to_string());
     settings.region.clone_from(&config.region);
     settings.servers = vec![server];
+    settings.asks_listed = false;
     settings.max_kill_timeout = config.client.max_kill_timeout;
     settings.max_ended = config.client.gc_max_allocs as usize;
     settings.remote_exec = config.client.remote_exec;

@@ -95,7 +95,7 @@ impl Client {
         now: Now,
     ) -> Client {
         let mut random = Stream::new(seed, 0);
-        let servers = Servers::new(config.servers.clone(), &store, &mut random);
+        let servers = Servers::new(&config, &store, &mut random);
         let allocs =
             recovered.into_iter().map(|l| (l.record.assignment.id, AllocRunner::restore(l, now))).collect();
         let dynamic_meta = store.dynamic_meta().clone();

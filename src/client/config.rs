@@ -13,6 +13,8 @@ pub struct Config {
     pub alloc_dir: String,
     /// Raft ids of the servers to ask, in order of preference.
     pub servers: Vec<u64>,
+    /// Servers that the region lists are asked, too: not by a node whose agent is a server, which relays for it.
+    pub asks_listed: bool,
     /// No task is given longer than this to end.
     pub max_kill_timeout: Span,
     /// Ended allocations that are kept for their logs.
@@ -36,6 +38,7 @@ impl Config {
             region: "global".into(),
             alloc_dir: alloc_dir.into(),
             servers: Vec::new(),
+            asks_listed: true,
             max_kill_timeout: DEFAULT_MAX_KILL_TIMEOUT,
             max_ended: DEFAULT_MAX_ENDED,
             remote_exec: true,

@@ -100,10 +100,11 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// `configured`: the servers that the configuration names. `store`: what this node has stored of servers.
-    pub fn new(configured: Vec<u64>, store: &ClientStore, random: &mut Stream) -> Servers {
+    /// `store`: what this node has stored of servers.
+    pub fn new(config: &Config, store: &ClientStore, random: &mut Stream) -> Servers {
+        let (configured, asks_listed) = (config.servers.clone(), config.asks_listed);
         Servers {
-            address_book: AddressBook::new(configured, store.servers().clone()),
+            address_book: AddressBook::new(configured, asks_listed, store.servers().clone()),
             next_request: random.next_u64(),
             requests: [RequestState::default(); 4],
             info: None,

@@ -9,6 +9,8 @@ use model::member::{ServerAddress, ServerList};
 #[derive(Debug)]
 pub struct AddressBook {
     configured: Vec<u64>,
+    /// The others that the region lists may be asked, too.
+    asks_listed: bool,
     listed: ServerList,
     /// The servers to ask, in order of preference.
     ids: Vec<u64>,
@@ -17,8 +19,8 @@ pub struct AddressBook {
 }
 
 impl AddressBook {
-    pub fn new(configured: Vec<u64>, listed: ServerList) -> AddressBook {
-        let mut book = AddressBook { configured, listed, ids: vec![], at: 0 };
+    pub fn new(configured: Vec<u64>, asks_listed: bool, listed: ServerList) -> AddressBook {
+        let mut book = AddressBook { configured, asks_listed, listed, ids: vec![], at: 0 };
         book.order();
         book
     }
@@ -35,7 +37,14 @@ impl AddressBook {
     pub fn addresses(&self) -> Vec<ServerAddress> {
         let known = |id: u64| self.listed.servers.iter().find(|server| server.id == id).cloned();
         let unknown = |id: u64| ServerAddress { id, rpc_addr: String::new() };
-        self.ids.iter().map(|id| known(*id).unwrap_or_else(|| unknown(*id))).collect()
+        let all = self.configured.iter().copied().chain(self.others());
+        all.map(|id| known(id).unwrap_or_else(|| unknown(id))).collect()
+    }
+
+    /// Those that the region lists and the configuration does not name.
+    fn others(&self) -> impl Iterator<Item = u64> {
+        let listed = self.listed.servers.iter().map(|server| server.id);
+        listed.filter(|id| !self.configured.contains(id))
     }
 
     pub fn current(&self) -> Option<u64> {
@@ -60,8 +69,7 @@ impl AddressBook {
 
     fn order(&mut self) {
         let current = self.current();
-        let others = self.listed.servers.iter().map(|server| server.id);
-        let others = others.filter(|id| !self.configured.contains(id));
+        let others = self.others().filter(|_| self.asks_listed);
         self.ids = self.configured.iter().copied().chain(others).collect();
         self.at = self.ids.iter().position(|id| Some(*id) == current).unwrap_or(0);
     }
@@ -78,7 +86,7 @@ mod tests {
 
     #[test]
     fn configured_servers_come_first_and_listed_ones_follow() {
-        let mut book = AddressBook::new(vec![7, 3], ServerList::default());
+        let mut book = AddressBook::new(vec![7, 3], true, ServerList::default());
         assert_eq!(book.ids(), [7, 3]);
         book.rotate();
         for (index, ids, is_other_generation, wanted, all) in [
@@ -103,5 +111,15 @@ mod tests {
         assert_eq!(book.current(), Some(4));
         assert!(book.update(list(11, &[]), false));
         assert_eq!(book.current(), Some(7), "it is gone");
+    }
+
+    #[test]
+    fn a_node_that_asks_its_own_server_alone_knows_the_others() {
+        let mut book = AddressBook::new(vec![7], false, ServerList::default());
+        assert!(book.update(list(5, &[3, 7]), false));
+        book.rotate();
+        assert_eq!((book.ids(), book.current()), (&[7][..], Some(7)));
+        let known = book.addresses().into_iter().map(|server| server.rpc_addr).collect::<Vec<_>>();
+        assert_eq!(known, ["10.0.0.7:4647", "10.0.0.3:4647"]);
     }
 }
