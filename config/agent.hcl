@@ -39,16 +39,18 @@ log_level = "INFO"
 
 ports {
   http = 4646
+  # UDP, for all that servers say to each other.
   # rpc = 4647
 }
 
-# Addresses of their own for the HTTP API, separated by spaces; without them, bind_addr.
+# Addresses of their own for the HTTP API and for other servers, separated by spaces; without them, bind_addr.
 # addresses {
 #   http = "127.0.0.1"
+#   rpc  = "10.0.0.1"
 # }
 
-# What others are told to reach the API at, with or without a port; without it, the first address that is listened on. rpc: the
-# server's address as members, the leader and the Raft configuration show it; nothing listens there while a region has one server.
+# What others are told to reach the API at, with or without a port; without it, the first address that is listened on. rpc: where
+# other servers find this one, as members, the leader and the Raft configuration show it.
 # advertise {
 #   http = "board-1.local:4646"
 #   rpc  = "board-1.local:4647"
@@ -67,8 +69,13 @@ ports {
 server {
   enabled = true
 
-  # How many servers a new region waits for before it elects a leader.
+  # How many servers begin a new region together: at most 16, 3 or 5 where it shall outlive one or two of them. 0 begins none, and
+  # waits for a region. config/server.hcl shows a region of three.
   bootstrap_expect = 1
+
+  # The key that all servers of a region share, required where there are others: 32 bytes in base64. This one is an example: make
+  # your own with `drover operator gossip keyring generate`. It is shown nowhere; keep it in a file that only root can read.
+  # encrypt = "bWFrZSB5b3VyIG93bjoga2V5cmluZyBnZW5lcmF0ZSE="
 
   # How long a node may be silent beyond its promised heartbeat before it counts as down.
   # heartbeat_grace = "10s"
@@ -130,13 +137,20 @@ server {
   #   }
   # }
 
-  # Servers to join: there is one, so only addresses of this machine are accepted yet.
-  # start_join = ["127.0.0.1"]
-  # retry_join = ["127.0.0.1:4648"]
+  # The other servers: names or addresses, with or without a port (4647). This server's own may be among them, so that all servers can
+  # have one file. start_join asks once, at the start; retry_join every retry_interval, and at most retry_max rounds (0: no limit)
+  # while this server has no region. At most 32.
   # server_join {
-  #   start_join = ["127.0.0.1"]
-  #   retry_join = ["127.0.0.1:4648"]
+  #   start_join     = ["10.0.0.2"]
+  #   retry_join     = ["10.0.0.2:4647", "board-3.local"]
+  #   retry_max      = 0
+  #   retry_interval = "30s"
   # }
+  # Older names of the same.
+  # start_join     = ["10.0.0.2"]
+  # retry_join     = ["10.0.0.2:4647"]
+  # retry_max      = 0
+  # retry_interval = "30s"
 }
 
 client {
@@ -200,11 +214,13 @@ client {
   # No `alloc exec` and no `job action` on this node.
   # disable_remote_exec = false
 
-  # Servers to ask: this agent's own, so only addresses of this machine are accepted yet.
-  # servers = ["127.0.0.1:4647"]
+  # Servers to ask, where the agent has none of its own.
+  # servers = ["board-1.local:4647"]
   # server_join {
-  #   start_join = ["127.0.0.1"]
-  #   retry_join = ["127.0.0.1:4647"]
+  #   start_join     = ["board-1.local"]
+  #   retry_join     = ["board-1.local:4647"]
+  #   retry_max      = 0
+  #   retry_interval = "30s"
   # }
 
   # The older way to say which drivers there are, lists of names with commas between them; and the variables of the agent's environment
@@ -256,14 +272,14 @@ plugin "raw_exec" {
 #
 # Known, and without effect here, as a warning says:
 #   acl.policy_ttl, acl.replication_token, acl.role_ttl, acl.token_max_expiration_ttl,
-#   acl.token_min_expiration_ttl, acl.token_ttl, addresses.rpc, addresses.serf, advertise.serf,
+#   acl.token_min_expiration_ttl, acl.token_ttl, addresses.serf, advertise.serf,
 #   audit, autopilot, client.alloc_mounts_dir, client.artifact, client.bind_wildcard_default_host_network,
 #   client.bridge_network_hairpin_mode, client.bridge_network_name, client.bridge_network_subnet,
 #   client.bridge_network_subnet_ipv6, client.chroot_env, client.client_max_port, client.client_min_port,
 #   client.cni_config_dir, client.cni_path, client.common_plugin_dir, client.cpu_disable_dmidecode,
 #   client.fingerprint, client.gc_interval, client.gc_parallel_destroys, client.gc_volumes_on_node_gc,
 #   client.host_volume_plugin_dir, client.host_volumes_dir, client.network_speed, client.nomad_service_discovery,
-#   client.server_join.retry_interval, client.server_join.retry_max, client.template, client.users, consul,
+#   client.template, client.users, consul,
 #   disable_anonymous_signature, disable_update_check, eventlog, keyring.aead.active, keyring.aead.config,
 #   keyring.aead.name, leave_on_interrupt, leave_on_terminate, limits.https_handshake_timeout,
 #   limits.rpc_handshake_timeout, limits.rpc_max_conns_per_client, plugin.raw_exec.args,
@@ -272,13 +288,13 @@ plugin "raw_exec" {
 #   server.client_introduction.max_identity_ttl, server.csi_plugin_gc_threshold,
 #   server.csi_volume_claim_gc_interval, server.csi_volume_claim_gc_threshold,
 #   server.default_scheduler_config.node_limit_for_feasibility_checks, server.deploy_query_rate_limit,
-#   server.encrypt, server.license_path, server.non_production, server.non_voting_server,
+#   server.license_path, server.non_production, server.non_voting_server,
 #   server.plan_apply_pipeline, server.plan_rejection_tracker.node_threshold,
 #   server.plan_rejection_tracker.node_window, server.protocol_version, server.raft_boltdb, server.raft_logstore,
 #   server.raft_multiplier, server.raft_protocol, server.raft_snapshot_interval, server.raft_snapshot_threshold,
-#   server.raft_trailing_logs, server.redundancy_zone, server.rejoin_after_leave, server.retry_interval,
-#   server.retry_max, server.root_key_gc_interval, server.root_key_gc_threshold, server.server_join.retry_interval,
-#   server.server_join.retry_max, server.start_timeout, server.upgrade_version, syslog_facility,
+#   server.raft_trailing_logs, server.redundancy_zone, server.rejoin_after_leave,
+#   server.root_key_gc_interval, server.root_key_gc_threshold,
+#   server.start_timeout, server.upgrade_version, syslog_facility,
 #   telemetry.circonus_api_app, telemetry.circonus_api_token, telemetry.circonus_api_url,
 #   telemetry.circonus_broker_id, telemetry.circonus_broker_select_tag, telemetry.circonus_check_display_name,
 #   telemetry.circonus_check_force_metric_activation, telemetry.circonus_check_id,

@@ -6,6 +6,9 @@ use crate::{CliCommand, Ready};
 use crate::{agent, alloc, deployment, eval, job, node, operator, status, version, why};
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
 
+/// The longest name of a command has so many: `operator gossip keyring generate`.
+pub const MAX_WORDS: usize = 4;
+
 pub struct CommandSpec {
     pub name: &'static str,
     pub about: &'static str,
@@ -83,6 +86,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     networked::<operator::scheduler_config::GetConfigCommand>("operator scheduler get-config", "show the scheduler configuration"),
     networked::<operator::scheduler_config::SetConfigCommand>("operator scheduler set-config", "change the scheduler configuration"),
     networked::<operator::servers::OperatorMetricsCommand>("operator metrics", "print the agent's metrics"),
+    local::<operator::gossip::KeyringGenerateCommand>("operator gossip keyring generate", "make a key for the servers of a region"),
     networked::<operator::servers::RaftListPeersCommand>("operator raft list-peers", "list the Raft peers"),
     networked::<operator::raft::RaftRemovePeerCommand>("operator raft remove-peer", "remove a server for good"),
     networked::<operator::raft::RaftTransferLeadershipCommand>("operator raft transfer-leadership", "make another server the leader"),

@@ -36,20 +36,14 @@ pub static GLOBAL_FLAGS: &[GlobalFlag] = &[
 ];
 
 /// Flags of `agent` that are known and not built.
-const AGENT_NOT_BUILT: [&str; 13] = [
+const AGENT_NOT_BUILT: [&str; 7] = [
     "acl-enabled",
     "acl-replication-token",
     "dev-connect",
-    "encrypt",
-    "join",
     "network-speed",
     "plugin-dir",
     "raft-protocol",
     "rejoin",
-    "retry-interval",
-    "retry-join",
-    "retry-max",
-    "servers",
 ];
 
 /// A command line, sorted out.

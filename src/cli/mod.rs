@@ -86,8 +86,12 @@ fn choose(args: &[String]) -> Result<(&'static CommandSpec, &[String]), EarlyEnd
         }
         _ => {}
     }
-    let words: Vec<&str> =
-        args.iter().map(String::as_str).take_while(|w| !w.starts_with('-')).take(3).collect();
+    let words: Vec<&str> = args
+        .iter()
+        .map(String::as_str)
+        .take_while(|w| !w.starts_with('-'))
+        .take(commands::MAX_WORDS)
+        .collect();
     for length in (1..=words.len()).rev() {
         let name = words[..length].join(" ");
         let name = commands::unalias(&name);

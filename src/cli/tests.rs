@@ -133,6 +133,8 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
         ("license get", 1, "not supported yet: license"),
         ("plan -bogus", 255, "-bogus"),
         ("operator raft migrate-backend", 1, "not supported yet: operator"),
+        ("operator gossip keyring list", 1, "not supported yet: operator gossip"),
+        ("agent -rejoin", 1, "not supported yet: -rejoin"),
     ] {
         match prepared(line) {
             Err(EarlyEnd::Wrong(text, found)) => {
@@ -146,6 +148,7 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
         ("job -h", "  job stop "),
         ("--version", "drover v"),
         ("keeper -help", "  keeper run "),
+        ("operator -help", "  operator gossip keyring generate "),
     ] {
         assert!(matches!(prepared(line), Err(EarlyEnd::Help(text)) if text.contains(expected)), "{line}");
     }

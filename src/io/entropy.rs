@@ -1,4 +1,4 @@
-//! Random numbers from the kernel: seeds for brains, ids for machines.
+//! Random numbers from the kernel: seeds for brains, ids for machines, keys for regions.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
@@ -12,13 +12,15 @@ fn fill(out: &mut [u8]) -> io::Result<()> {
 }
 
 pub fn u64() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    fill(&mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
+    bytes().map(u64::from_le_bytes)
 }
 
 pub fn u128() -> io::Result<u128> {
-    let mut bytes = [0; 16];
+    bytes().map(u128::from_le_bytes)
+}
+
+pub fn bytes<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
+    let mut bytes = [0; COUNT];
     fill(&mut bytes)?;
-    Ok(u128::from_le_bytes(bytes))
+    Ok(bytes)
 }

@@ -172,7 +172,48 @@ fn a_reload_takes_over_what_it_can_and_names_the_rest() {
 #[test]
 fn flags_that_are_not_built_are_refused_by_name() {
     let node = Node::new();
-    for flag in ["-encrypt", "-retry-join", "-servers", "-acl-enabled"] {
+    for flag in ["-raft-protocol", "-rejoin", "-acl-enabled"] {
         node.drover(&["agent", "-dev", flag, "x"]).fails(1, &format!("not supported yet: {flag}"));
+    }
+}
+
+#[test]
+fn servers_that_are_named_need_a_key_that_is_made_here() {
+    let node = Node::new();
+    let named = ["agent", "-dev", "-retry-join", "10.0.0.2", "-bind", "10.0.0.1"];
+    node.drover(&named).fails(1, "another server is named, 10.0.0.2:4647");
+    node.drover(&named).fails(1, "drover operator gossip keyring generate");
+    let made = node.drover(&["operator", "gossip", "keyring", "generate"]);
+    let key = made.exits(0).trim();
+    assert_eq!(key.len(), 44, "{key}");
+    node.write(
+        "key.hcl",
+        &format!(
+            "data_dir = \"/d\" client {{ enabled = true }} server {{ enabled = true encrypt = {key:?} }}"
+        ),
+    );
+    let file = node.data_dir().with_file_name("key.hcl");
+    node.drover(&["config", "validate", path(&file)]).exits(0);
+    node.drover(&["operator", "gossip", "keyring", "list"]).fails(1, "not supported yet: operator gossip");
+}
+
+#[test]
+fn a_secret_is_in_no_answer_and_in_no_line_of_the_log() {
+    let secrets =
+        ["bWFrZSB5b3VyIG93bjoga2V5cmluZyBnZW5lcmF0ZSE=", "bWFrZSB5b3VyIG93bjoga2V5cmluZyBnZW5lcmF0ZT8="];
+    let with = |key: &str, more: &str| {
+        let rpc = "addresses { rpc = \"127.0.0.77\" }";
+        format!("log_level = \"TRACE\"\n{rpc}\nserver {{ encrypt = {key:?} {more} }}")
+    };
+    let node = configured(&with(secrets[0], ""));
+    let shown = node.get("/v1/agent/self").json().to_string();
+    node.configure(&with(secrets[1], ""));
+    node.signal(Signal::HUP);
+    wait::until("the changed key is named", || node.printed().contains("server.encrypt").then_some(()));
+    node.configure(&with(secrets[1], "regoin = 1"));
+    node.signal(Signal::HUP);
+    wait::until("the mistake is told", || node.printed().contains("is not reloaded").then_some(()));
+    for secret in secrets {
+        assert!(!shown.contains(secret) && !node.printed().contains(secret), "{}", node.printed());
     }
 }

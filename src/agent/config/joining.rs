@@ -23,9 +23,9 @@ pub struct JoinAddress {
     pub port: u16,
 }
 
-/// Whom to ask, and how often.
+/// The servers to ask, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Joining {
+pub struct ServerJoin {
     /// Tried again and again until one of them answers.
     pub retry_join: Vec<JoinAddress>,
     /// Tried once, at the start.
@@ -80,7 +80,7 @@ impl fmt::Display for JoinAddress {
     }
 }
 
-impl Joining {
+impl ServerJoin {
     pub fn add_retry_join(&mut self, text: &str) -> Result<(), String> {
         let total = self.count();
         add(&mut self.retry_join, total, text)

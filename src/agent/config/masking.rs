@@ -1,4 +1,4 @@
-//! The text of a configuration as messages may quote it: without the values of secrets.
+//! The text of a configuration as messages may quote it: without the values of secrets (cli.md 4.1.10).
 //!
 //! Refuses to know: what any key does. Positions stay: a byte of a secret becomes one `*`.
 

@@ -21,7 +21,7 @@ mod walk;
 
 use api::agent::SearchRules;
 use jobspec::diagnostic::Diagnostic;
-use joining::Joining;
+use joining::ServerJoin;
 use model::claims::{HostVolume, PortRange};
 use model::garbage::GarbageRules;
 use model::job::JobType;
@@ -155,7 +155,7 @@ pub struct ServerConfig {
     /// The key that all servers of the region share, decoded: 32 bytes, or Nomad's 16 or 24.
     pub encrypt: Option<Secret>,
     /// The other servers: this one's own addresses are not among them.
-    pub join: Joining,
+    pub join: ServerJoin,
     /// Scheduler threads; 0 runs none, so that nothing is placed.
     pub num_schedulers: u32,
     /// As they were named; `None`: `_core`, which is no type of jobs. Empty: all.
@@ -186,7 +186,7 @@ pub struct ServerConfig {
 pub struct ClientConfig {
     pub enabled: bool,
     /// The servers to ask, where the agent has none of its own.
-    pub join: Joining,
+    pub join: ServerJoin,
     pub node_class: String,
     pub node_pool: String,
     pub meta: BTreeMap<String, String>,

@@ -1,4 +1,5 @@
-//! Checks of what a server is told of its region: the others, the key that all of them share, and where they find it.
+//! Checks of what a server is told of its region: the others, the key that all of them share, and where they find it (cli.md 4.4.1 to
+//! cli.md 4.4.4).
 //!
 //! Refuses to know: syntax, and who answers at an address.
 
@@ -117,16 +118,10 @@ pub fn warnings(config: &Config) -> Vec<String> {
     let mut found = Vec::new();
     let expect = server.bootstrap_expect;
     let alone = server.join.addresses().next().is_none();
-    if expect > 1 && alone {
+    if server.enabled && expect != 1 && alone {
         found.push(format!(
             "server.bootstrap_expect is {expect}, and no other server is named: this one waits until others join it"
         ));
-    }
-    if expect == 0 && alone {
-        found.push(
-            "server.bootstrap_expect is 0, and no other server is named: this one waits until others join it"
-                .to_string(),
-        );
     }
     if expect > 1 && expect.is_multiple_of(2) {
         found.push(format!(

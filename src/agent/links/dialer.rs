@@ -4,7 +4,7 @@
 //! Refuses to know: sockets and names' resolution. Invariants: an address has one attempt under way; attempts under way are
 //! bounded; what fails is tried again later and later, and never at the same moment as all others.
 
-use super::super::config::joining::{JoinAddress, Joining};
+use super::super::config::joining::{JoinAddress, ServerJoin};
 use super::link_table::LinkTable;
 use ::io::quic::LinkEnd;
 use model::member::ServerMember;
@@ -113,7 +113,7 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    pub fn new(own: u64, join: &Joining, seed: u64, now: Mono) -> Dialer {
+    pub fn new(own: u64, join: &ServerJoin, seed: u64, now: Mono) -> Dialer {
         let mut dialer = Dialer {
             own,
             retry_max: join.retry_max,

@@ -5,8 +5,8 @@ use model::member::{ServerInfo, Suffrage};
 
 const NOW: Mono = Mono(1);
 
-fn join(retry: &[&str], once: &[&str], retry_max: u32) -> Joining {
-    let mut join = Joining { retry_max, retry_interval: Span::seconds(30), ..Joining::default() };
+fn join(retry: &[&str], once: &[&str], retry_max: u32) -> ServerJoin {
+    let mut join = ServerJoin { retry_max, retry_interval: Span::seconds(30), ..ServerJoin::default() };
     retry.iter().for_each(|at| join.add_retry_join(at).expect("an address"));
     once.iter().for_each(|at| join.add_start_join(at).expect("an address"));
     join

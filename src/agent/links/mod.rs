@@ -10,7 +10,7 @@ mod link_table;
 
 pub use link_sender::LinkSender;
 
-use super::config::joining::Joining;
+use super::config::joining::ServerJoin;
 use super::failure::AgentFailure;
 use super::server_inbox::ServerInboxSender;
 use ::io::http::Published;
@@ -47,7 +47,7 @@ pub struct LinkParts {
     /// Where this server listens.
     pub own_addresses: Vec<SocketAddr>,
     pub own: u64,
-    pub join: Joining,
+    pub join: ServerJoin,
     pub seed: u64,
     pub inbox: ServerInboxSender,
     pub sender: LinkSender,
@@ -102,7 +102,7 @@ impl ServerLinks {
         let now = clock::mono();
         let due = self
             .dialer
-            .next_deadline()
+            .next_deadline(&self.table)
             .unwrap_or(Mono(u64::MAX))
             .min(now.after(LOOK))
             .max(now.after(Span::millis(50)));

@@ -59,9 +59,27 @@ pub struct AgentCommand {
     /// be a client
     #[argh(switch)]
     client: bool,
-    /// number of servers that the region is bootstrapped with: 1
+    /// number of servers that the region is bootstrapped with: at most 16
     #[argh(option, from_str_fn(numbers::count))]
     bootstrap_expect: Option<u32>,
+    /// the key that the servers of the region share; in a configuration file others of this machine do not see it
+    #[argh(option, arg_name = "key")]
+    encrypt: Option<String>,
+    /// a server to ask once, at the start, for a place in its region; repeatable
+    #[argh(option, arg_name = "address")]
+    join: Vec<String>,
+    /// a server to ask again and again for a place in its region; repeatable
+    #[argh(option, arg_name = "address")]
+    retry_join: Vec<String>,
+    /// rounds without an answer after which a server without a region gives up; 0: never
+    #[argh(option, from_str_fn(numbers::count))]
+    retry_max: Option<u32>,
+    /// how long after one round the next begins
+    #[argh(option, arg_name = "duration")]
+    retry_interval: Option<String>,
+    /// the servers that a client asks, with commas between them
+    #[argh(option, arg_name = "addresses")]
+    servers: Option<String>,
     /// the node's class
     #[argh(option)]
     node_class: Option<String>,
@@ -148,6 +166,7 @@ impl AgentCommand {
     fn flags(&self) -> Vec<FlagSetting> {
         let on = |value: bool| value.then(|| "true".to_string());
         let expect = self.bootstrap_expect.map(|n| n.to_string());
+        let retry_max = self.retry_max.map(|n| n.to_string());
         let single = [
             ("bind_addr", "-bind", self.bind.clone()),
             ("data_dir", "-data-dir", self.data_dir.clone()),
@@ -159,6 +178,9 @@ impl AgentCommand {
             ("log_include_location", "-log-include-location", on(self.log_include_location)),
             ("server.enabled", "-server", on(self.server)),
             ("server.bootstrap_expect", "-bootstrap-expect", expect),
+            ("server.encrypt", "-encrypt", self.encrypt.clone()),
+            ("server.server_join.retry_max", "-retry-max", retry_max),
+            ("server.server_join.retry_interval", "-retry-interval", self.retry_interval.clone()),
             ("client.enabled", "-client", on(self.client)),
             ("client.node_class", "-node-class", self.node_class.clone()),
             ("client.node_pool", "-node-pool", self.node_pool.clone()),
@@ -168,8 +190,47 @@ impl AgentCommand {
         ];
         let given =
             single.into_iter().filter_map(|(key, flag, v)| v.map(|value| FlagSetting { key, value, flag }));
-        let meta =
-            self.meta.iter().map(|m| FlagSetting { key: "client.meta", value: m.clone(), flag: "-meta" });
-        given.chain(meta).collect()
+        let servers: Vec<String> =
+            self.servers.iter().flat_map(|all| all.split(',')).map(str::to_string).collect();
+        let repeated = [
+            ("client.meta", "-meta", &self.meta),
+            ("server.server_join.start_join", "-join", &self.join),
+            ("server.server_join.retry_join", "-retry-join", &self.retry_join),
+            ("client.servers", "-servers", &servers),
+        ];
+        let listed = repeated.into_iter().flat_map(|(key, flag, values)| {
+            values.iter().map(move |value| FlagSetting { key, value: value.clone(), flag })
+        });
+        given.chain(listed).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(line: &str) -> Vec<(&'static str, String)> {
+        let args: Vec<&str> = line.split(' ').collect();
+        let command = AgentCommand::from_args(&["agent"], &args).unwrap();
+        command.flags().into_iter().map(|set| (set.key, set.value)).collect()
+    }
+
+    #[test]
+    fn flags_of_a_region_set_the_keys_of_their_names() {
+        let line = "--bootstrap-expect 3 --encrypt k --join a --join b:1 --retry-join c --retry-join d \
+                    --retry-max 5 --retry-interval 7s --servers e,f:2";
+        for (key, values) in [
+            ("server.bootstrap_expect", &["3"][..]),
+            ("server.encrypt", &["k"]),
+            ("server.server_join.start_join", &["a", "b:1"]),
+            ("server.server_join.retry_join", &["c", "d"]),
+            ("server.server_join.retry_max", &["5"]),
+            ("server.server_join.retry_interval", &["7s"]),
+            ("client.servers", &["e", "f:2"]),
+        ] {
+            let found: Vec<String> =
+                settings(line).into_iter().filter(|(name, _)| *name == key).map(|(_, value)| value).collect();
+            assert_eq!(found, values, "{key}");
+        }
     }
 }

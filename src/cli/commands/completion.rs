@@ -4,7 +4,7 @@
 //! when one answers; where nothing is known the shell offers files.
 
 use crate::CliCommand;
-use crate::commands::{COMMANDS, CommandSpec, unalias};
+use crate::commands::{COMMANDS, CommandSpec, MAX_WORDS, unalias};
 use crate::error::{CommandError, CommandResult};
 use crate::flags::{GLOBAL_FLAGS, takes_value};
 use crate::node::shapes::NodeStub;
@@ -159,7 +159,7 @@ fn candidates(
 
 /// The command that the words name, and what follows its name.
 fn command_of(words: &[String]) -> Option<(&'static CommandSpec, &[String])> {
-    (1..=words.len().min(3)).rev().find_map(|length| {
+    (1..=words.len().min(MAX_WORDS)).rev().find_map(|length| {
         let name = words[..length].join(" ");
         let command = COMMANDS.iter().find(|c| c.name == unalias(&name))?;
         Some((command, &words[length..]))

@@ -3,6 +3,7 @@
 //! Refuses to know: jobs and their allocations.
 
 pub mod api;
+pub mod gossip;
 pub mod named_objects;
 pub mod namespace_change;
 pub mod namespace_show;

@@ -113,7 +113,7 @@ static ADDRESSES: &[ConfigKey] = &[
     key("rpc", KeyType::Text(|c, v| addresses(v, &mut c.rpc.addresses)))
         .or_words("`bind_addr`")
         .takes("IP addresses with blanks between them")
-        .about("what servers are listened to on"),
+        .about("where this server listens for others"),
     no_effect("serf", NO_GOSSIP),
 ];
 

@@ -3,6 +3,7 @@
 use super::super::keys::{ConfigKey, DefaultValue, KeyType, TOP};
 use super::super::syntax::{self, ConfigValue, Item};
 use super::*;
+use joining::JoinAddress;
 use model::job::JobType;
 use model::scheduling::Algorithm;
 use std::collections::BTreeSet;
@@ -29,6 +30,9 @@ static EFFECTIVE_KEYS: &[KeyCase] = &[
     ("addresses.http", "\"::1\"", |c| c.http.addresses.len() == 1 && c.http.addresses[0].is_ipv6()),
     ("advertise.http", "\"::1\"", |c| c.http.advertised() == "[::1]:4646"),
     ("ports.rpc", "9", |c| c.advertised_rpc() == "0.0.0.0:9"),
+    ("addresses.rpc", "\"10.0.0.2 ::1\"", |c| {
+        c.rpc.addresses.len() == 2 && c.advertised_rpc() == "10.0.0.2:4647" && c.http.addresses.len() == 1
+    }),
     ("advertise.rpc", "\"10.0.0.1:24647\"", |c| c.advertised_rpc() == "10.0.0.1:24647"),
     ("limits.http_max_conns_per_client", "9", |c| c.http.max_conns_per_client == 9),
     ("telemetry.prometheus_metrics", "true", |c| c.telemetry.prometheus),
@@ -120,17 +124,39 @@ static EFFECTIVE_KEYS: &[KeyCase] = &[
     ("client.gc_max_allocs", "9", |c| c.client.gc_max_allocs == 9),
     ("client.node_max_allocs", "9", |c| c.client.node_max_allocs == 9),
     ("client.disable_remote_exec", "true", |c| !c.client.remote_exec),
-    ("client.servers", "[\"127.0.0.1\"]", |c| c.joined == [("client.servers", "127.0.0.1".into())]),
-    ("client.server_join.start_join", "[\"localhost\"]", |c| c.joined.len() == 1),
-    ("client.server_join.retry_join", "[\"[::1]:4647\"]", |c| c.joined.len() == 1),
-    ("server.start_join", "[\"::1\"]", |c| c.joined.len() == 1),
-    ("server.retry_join", "[\"board:4648\"]", |c| c.joined.len() == 1),
-    ("server.server_join.start_join", "[\"board\"]", |c| c.joined.len() == 1),
-    ("server.server_join.retry_join", "[\"127.0.0.2:4648\"]", |c| c.joined.len() == 1),
+    ("client.servers", "[\"a\"]", |c| names(&c.client.join.retry_join) == ["a:4647"]),
+    ("client.server_join.start_join", "[\"a\"]", |c| names(&c.client.join.start_join) == ["a:4647"]),
+    ("client.server_join.retry_join", "[\"[::2]:9\"]", |c| names(&c.client.join.retry_join) == ["[::2]:9"]),
+    ("client.server_join.retry_max", "9", |c| c.client.join.retry_max == 9),
+    ("client.server_join.retry_interval", "\"9s\"", |c| c.client.join.retry_interval == Span::seconds(9)),
+    ("server.encrypt", "\"cg8StVXbQJ0gPvMd9o7yrg==\"", |c| {
+        c.server.encrypt.as_ref().is_some_and(|key| key.bytes()[..2] == [0x72, 0x0f])
+    }),
+    ("server.start_join", "[\"a\"]", |c| names(&c.server.join.start_join) == ["a:4647"]),
+    ("server.retry_join", "[\"a\"]", |c| names(&c.server.join.retry_join) == ["a:4647"]),
+    ("server.retry_max", "9", |c| c.server.join.retry_max == 9),
+    ("server.retry_interval", "\"9s\"", |c| c.server.join.retry_interval == Span::seconds(9)),
+    ("server.server_join.start_join", "[\"a\"]", |c| names(&c.server.join.start_join) == ["a:4647"]),
+    ("server.server_join.retry_join", "[\"b:1\", \"B:1\"]", |c| names(&c.server.join.retry_join) == ["b:1"]),
+    ("server.server_join.retry_max", "9", |c| c.server.join.retry_max == 9),
+    ("server.server_join.retry_interval", "\"9s\"", |c| c.server.join.retry_interval == Span::seconds(9)),
 ];
 
 /// Said in `BASE` already, and what it would be without them is another test's.
 pub const REQUIRED: [&str; 3] = ["server.enabled", "server.bootstrap_expect", "client.enabled"];
+
+/// What a key needs besides itself: whoever names other servers has a key for them.
+pub fn said_besides(name: &str) -> &'static str {
+    match name {
+        "telemetry.use_node_name" => "name = \"n\"\n",
+        name if name.starts_with("server.") && name.ends_with("_join") => SHARED_KEY,
+        _ => "",
+    }
+}
+
+fn names(addresses: &[JoinAddress]) -> Vec<String> {
+    addresses.iter().map(JoinAddress::to_string).collect()
+}
 
 fn network(c: &Config) -> HostNetwork {
     c.client.host_networks.iter().find(|(name, _)| name == "lan").map(|(_, n)| n.clone()).unwrap_or_default()
@@ -190,7 +216,8 @@ fn every_key_that_is_built_changes_what_it_is_for() {
     let before = with("");
     for (name, value, holds) in EFFECTIVE_KEYS {
         assert!(!holds(&before), "{name} says its default");
-        assert!(holds(&with(&written(name, value))), "{name} is not obeyed");
+        let text = format!("{}{}", said_besides(name), written(name, value));
+        assert!(holds(&with(&text)), "{name} is not obeyed");
     }
     let tried = EFFECTIVE_KEYS.iter().map(|(name, ..)| *name).chain(REQUIRED);
     assert_eq!(tried.map(str::to_string).collect::<BTreeSet<_>>(), schema().built);
@@ -243,6 +270,7 @@ fn defaults_are_those_of_the_rooms_that_apply_them() {
     assert_eq!(config.server.search, SearchRules::default());
     assert_eq!(config.client.dynamic_ports, PortRange::default());
     assert_eq!(config.client.max_kill_timeout, model::task::DEFAULT_MAX_KILL_TIMEOUT);
+    assert_eq!(config.rpc.port, joining::DEFAULT_PORT);
     assert_eq!(config.client.gc_max_allocs as usize, client::config::DEFAULT_MAX_ENDED);
 }
 
@@ -292,8 +320,9 @@ fn rows_of<'a>(
             }
             _ => {
                 let live = if key.live { "; SIGHUP changes it" } else { "" };
+                let secret = if key.secret { "; shown nowhere" } else { "" };
                 let (kind, default) = (type_of(key), default_of(key));
-                rows.push_str(&format!("| `{name}` | {kind} | {default} | {}{live} |\n", key.about));
+                rows.push_str(&format!("| `{name}` | {kind} | {default} | {}{live}{secret} |\n", key.about));
             }
         }
     }

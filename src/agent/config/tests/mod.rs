@@ -2,6 +2,8 @@
 
 mod key_effects;
 mod keys;
+mod region;
+mod secrets;
 
 use super::*;
 
@@ -22,6 +24,9 @@ fn load(sources: &Sources) -> Result<Loaded, Vec<String>> {
 
 const BASE: &str =
     "data_dir = \"/d\"\nserver {\n enabled = true\n bootstrap_expect = 1\n}\nclient { enabled = true }\n";
+
+/// What a server of several needs to be told.
+const SHARED_KEY: &str = "server { encrypt = \"cg8StVXbQJ0gPvMd9o7yrg==\" }\n";
 
 /// `BASE`, and then `more`.
 fn with(more: &str) -> Config {
@@ -166,11 +171,6 @@ fn configuration_errors_name_their_place() {
         ),
         ("tls {\n  http = true\n}", "more.hcl:2,3-7: not supported yet: tls.http"),
         ("acl { enabled = true }", "more.hcl:1,7-14: not supported yet: acl.enabled"),
-        ("client { servers = [\"a\"] }", "not supported yet: client.servers with \"a\", another machine"),
-        (
-            "server { retry_join = [\"10.0.0.2:4648\"] }",
-            "not supported yet: server.retry_join with \"10.0.0.2:4648\"",
-        ),
         ("client { drain_on_shutdown { } }", "not supported yet: client.drain_on_shutdown"),
         (
             "plugin \"raw_exec\" { config { denied_envvars = [\"A\"] } }",
@@ -218,7 +218,7 @@ fn configuration_errors_name_their_place() {
         ("region \"x\"", "either \"=\" and a value or a block"),
         ("server {", "a closing brace is missing"),
         ("region = eu", "put text in double quotes"),
-        ("server { bootstrap_expect = 3 }", "not supported yet: server.bootstrap_expect = 3"),
+        ("server { bootstrap_expect = 17 }", "it must be from 1 to 16"),
         ("server { job_max_priority = 50 }", "must be from 100 to 32766"),
         ("server { job_default_priority = 100 }", "must be from 50 to 99"),
         ("client { node_pool = \"all\" }", "may not be \"all\""),
@@ -258,19 +258,19 @@ fn a_configuration_written_for_nomad_is_accepted() {
         ui { enabled = true label { text = "lab" } }
         consul { address = "127.0.0.1:8500" }
         plugin "docker" { config { volumes { enabled = true } } }
-        server { encrypt = "a2V5" server_join { retry_join = ["10.0.0.1:4648"] retry_max = 3 } }
+        server { encrypt = "cg8StVXbQJ0gPvMd9o7yrg==" server_join { retry_join = ["10.0.0.1:4648"] retry_max = 3 } }
         client { servers = ["127.0.0.1:4647"] options { "docker.cleanup.image" = "false" } template { max_stale = "1h" } }
     "#;
     let loaded = load(&sources(false, &[("base.hcl", BASE), ("more.hcl", text)], &[])).unwrap();
     assert_eq!(loaded.config.client.options["docker.cleanup.image"], "false");
     for warning in [
-        "more.hcl: advertise.serf has no effect: a region has one server; it is bound when there are several",
+        "more.hcl: advertise.serf has no effect: servers do not gossip: one UDP port, `ports.rpc`, is for all that they say",
         "more.hcl: plugin \"docker\" has no effect: drover has no such driver: jobs that ask for it find no node",
         "client.options.docker.cleanup.image has no effect: it is kept and shown",
     ] {
         assert!(loaded.warnings.iter().any(|w| w == warning), "{warning}: {:#?}", loaded.warnings);
     }
-    assert_eq!(loaded.warnings.len(), 13, "{:#?}", loaded.warnings);
+    assert_eq!(loaded.warnings.len(), 10, "{:#?}", loaded.warnings);
 }
 
 #[test]
