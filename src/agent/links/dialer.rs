@@ -22,6 +22,11 @@ const MAX_KNOWN: usize = 256;
 const FIRST_RETRY: Span = Span::seconds(1);
 /// How long apart attempts to reach a server of the region become.
 const LAST_RETRY: Span = Span::seconds(15);
+/// A refusal that passes by itself is told when it has come so often in a row: a restarted server's first attempts meet what is left of
+/// its last life.
+const TOLD_FROM: u32 = 4;
+/// A link that ends sooner was none.
+const SHORT_LINK: Span = Span::seconds(10);
 /// Nobody is reached for so long: the log says so.
 const SILENCE: Span = Span::seconds(15);
 /// And again after so long.
@@ -45,23 +50,53 @@ pub struct Attempt {
     pub leave_out: BTreeSet<SocketAddr>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Target {
-    source: Source,
+    configured: Option<Configured>,
+    /// The region lists the server of this id there.
+    member: Option<u64>,
     due: Option<Mono>,
     is_under_way: bool,
-    /// In a row.
+    /// In a row, with links that ended soon.
     failures: u32,
     attempts: u32,
+    /// The servers that were found there last.
+    reached: Vec<u64>,
     last_failure: Option<String>,
+    /// The reason that the log has of it.
+    told: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum Configured {
     Retried,
     Once,
-    /// The region lists the server of this id there.
-    Member(u64),
+}
+
+impl Target {
+    /// Whether somebody may be found there who is not linked.
+    fn is_needed(&self, table: &LinkTable) -> bool {
+        let all_linked = self.reached.iter().all(|id| table.is_linked(*id));
+        let is_settled = self.last_failure.is_none() && !self.reached.is_empty() && all_linked;
+        match (self.configured, self.member) {
+            (None, Some(id)) => !table.is_linked(id),
+            _ => !is_settled,
+        }
+    }
+
+    fn next_due(&self, table: &LinkTable) -> Option<Mono> {
+        self.due.filter(|_| !self.is_under_way && self.is_needed(table))
+    }
+
+    /// The reason, if the log is to have it: not again, and not what passes by itself in a moment.
+    fn tell(&mut self, passes: bool) -> Option<String> {
+        let is_news = self.last_failure.is_some() && self.last_failure != self.told;
+        if !is_news || passes && self.failures < TOLD_FROM {
+            return None;
+        }
+        self.told.clone_from(&self.last_failure);
+        self.told.clone()
+    }
 }
 
 pub struct Dialer {
@@ -89,8 +124,13 @@ impl Dialer {
             draws: Stream::new(seed, 151),
             complains: now.after(SILENCE),
         };
-        for (addresses, source) in [(&join.retry_join, Source::Retried), (&join.start_join, Source::Once)] {
-            addresses.iter().for_each(|address| dialer.add(address, source, now));
+        for (addresses, configured) in
+            [(&join.retry_join, Configured::Retried), (&join.start_join, Configured::Once)]
+        {
+            for address in addresses {
+                let target = Target { configured: Some(configured), due: Some(now), ..Target::default() };
+                dialer.targets.entry(address.to_string()).or_insert_with(|| (address.clone(), target));
+            }
         }
         dialer
     }
@@ -100,18 +140,6 @@ impl Dialer {
         self.own_addresses.insert(address);
     }
 
-    fn add(&mut self, address: &JoinAddress, source: Source, now: Mono) {
-        let target = Target {
-            source,
-            due: Some(now),
-            is_under_way: false,
-            failures: 0,
-            attempts: 0,
-            last_failure: None,
-        };
-        self.targets.entry(address.to_string()).or_insert_with(|| (address.clone(), target));
-    }
-
     /// The servers that the region lists now.
     pub fn learn(&mut self, members: &[ServerMember], now: Mono) {
         let others = members.iter().filter(|member| member.id != self.own);
@@ -119,12 +147,14 @@ impl Dialer {
             .filter_map(|member| JoinAddress::parse(&member.info.rpc_addr).ok().map(|at| (at, member.id)))
             .map(|(at, id)| (at.to_string(), (at, id)))
             .collect();
-        self.targets.retain(|name, (_, target)| match target.source {
-            Source::Member(id) => listed.get(name).is_some_and(|(_, now)| *now == id),
-            Source::Retried | Source::Once => true,
-        });
-        for (address, id) in listed.values() {
-            self.add(address, Source::Member(*id), now);
+        for (name, (_, target)) in &mut self.targets {
+            target.member = listed.get(name).map(|(_, id)| *id);
+        }
+        self.targets.retain(|_, (_, target)| target.configured.is_some() || target.member.is_some());
+        for (name, (address, id)) in listed {
+            let (_, target) = self.targets.entry(name).or_insert_with(|| (address, Target::default()));
+            target.member = Some(id);
+            target.due = target.due.or(Some(now).filter(|_| !target.is_under_way));
         }
     }
 
@@ -136,11 +166,7 @@ impl Dialer {
         let leave_out: BTreeSet<SocketAddr> = linked.chain(self.own_addresses.iter().copied()).collect();
         let mut attempts = vec![];
         for (address, target) in self.targets.values_mut() {
-            let is_needed = match target.source {
-                Source::Member(id) => !table.is_linked(id),
-                Source::Retried | Source::Once => true,
-            };
-            if room > 0 && is_needed && !target.is_under_way && target.due.is_some_and(|due| due <= now) {
+            if room > 0 && target.next_due(table).is_some_and(|due| due <= now) {
                 room -= 1;
                 target.is_under_way = true;
                 attempts.push(Attempt { target: address.clone(), leave_out: leave_out.clone() });
@@ -149,33 +175,59 @@ impl Dialer {
         attempts
     }
 
-    /// When something is due next, at the latest.
-    pub fn next_deadline(&self) -> Option<Mono> {
-        self.targets.values().filter(|t| !t.1.is_under_way).filter_map(|t| t.1.due).min()
+    /// When something is due next.
+    pub fn next_deadline(&self, table: &LinkTable) -> Option<Mono> {
+        self.targets.values().filter_map(|(_, target)| target.next_due(table)).min()
     }
 
-    /// Notes what came of an attempt. Returns the reason why it failed, if that is another one than the last time.
+    /// Notes what came of an attempt. Returns the reason why it failed, if the log is to have it.
     pub fn done(&mut self, outcome: &Outcome, now: Mono) -> Option<String> {
         for (address, found) in &outcome.found {
             self.note(*address, found);
         }
         let failure = outcome.unresolved.clone().or_else(|| failure(&outcome.found));
-        let passes = outcome.found.iter().filter_map(|(_, found)| found.as_ref().err()).any(passes);
+        let refusals = outcome.found.iter().filter_map(|(_, found)| found.as_ref().err());
+        let passes = refusals.filter_map(LinkEnd::refusal).any(passes);
         let jitter = self.draws.below(1000);
-        let retry_interval = self.retry_interval;
+        let retry_interval = self.retry_interval.max(FIRST_RETRY);
         let (_, target) = self.targets.get_mut(&outcome.target.to_string())?;
         (target.is_under_way, target.attempts) = (false, target.attempts.saturating_add(1));
-        target.failures = if failure.is_some() { target.failures.saturating_add(1) } else { 0 };
-        let wait = match target.source {
-            Source::Member(_) => backoff(target.failures),
-            _ if passes => backoff(target.failures),
-            Source::Retried | Source::Once => retry_interval.max(FIRST_RETRY),
-        };
-        let is_over = target.source == Source::Once && !passes;
+        target.failures = target.failures.saturating_add(u32::from(failure.is_some()));
+        let soon = passes || target.member.is_some();
+        let wait = if soon { backoff(target.failures) } else { retry_interval };
+        let is_over = target.configured == Some(Configured::Once) && !soon;
         target.due = (!is_over).then(|| now.after(jittered(wait, jitter)));
-        let is_news = failure.is_some() && failure != target.last_failure;
-        target.last_failure.clone_from(&failure);
-        failure.filter(|_| is_news)
+        let server = |(_, found): &(SocketAddr, Result<Peer, LinkEnd>)| match found {
+            Ok(Peer::Server(id)) => Some(*id),
+            _ => None,
+        };
+        if outcome.found.iter().any(|(_, found)| found.is_ok()) {
+            target.reached = outcome.found.iter().filter_map(server).collect();
+        }
+        target.last_failure = failure;
+        target.tell(passes)
+    }
+
+    /// The last link to a server has ended, `lived` after it came up: the server is dialed again soon. Returns the reason, if the log is to
+    /// have it as one that does not pass.
+    pub fn lost(&mut self, server: u64, lived: Span, why: &LinkEnd, now: Mono) -> Option<String> {
+        let jitter = self.draws.below(1000);
+        let passes = why.refusal().is_some_and(passes);
+        let mut told = None;
+        for (_, target) in self.targets.values_mut() {
+            let was_there = target.reached.contains(&server) || target.member == Some(server);
+            if !was_there || target.is_under_way {
+                continue;
+            }
+            if lived >= SHORT_LINK {
+                (target.failures, target.told) = (0, None);
+            }
+            target.failures = target.failures.saturating_add(1);
+            target.due = Some(now.after(jittered(backoff(target.failures), jitter)));
+            target.last_failure = Some(why.to_string());
+            told = target.tell(passes).or(told);
+        }
+        told
     }
 
     fn note(&mut self, address: SocketAddr, found: &Result<Peer, LinkEnd>) {
@@ -196,7 +248,8 @@ impl Dialer {
 
     /// Why a server that is of no region yet gives up: it has tried as often as it may.
     pub fn gives_up(&self) -> Option<String> {
-        let mut retried = self.targets.values().filter(|t| t.1.source == Source::Retried).peekable();
+        let mut retried =
+            self.targets.values().filter(|t| t.1.configured == Some(Configured::Retried)).peekable();
         retried.peek()?;
         let is_over = self.retry_max > 0 && retried.all(|t| t.1.attempts >= self.retry_max);
         is_over.then(|| {
@@ -231,9 +284,9 @@ impl Dialer {
 }
 
 /// The server is there, and is expected to let this one in soon.
-fn passes(end: &LinkEnd) -> bool {
-    let passing = [LinkRefusal::SameId, LinkRefusal::Busy, LinkRefusal::Stopping, LinkRefusal::AlreadyLinked];
-    end.refusal().is_some_and(|refusal| passing.contains(&refusal))
+fn passes(refusal: LinkRefusal) -> bool {
+    use LinkRefusal::{AlreadyLinked, Busy, SameId, Stopping};
+    matches!(refusal, AlreadyLinked | Busy | SameId | Stopping)
 }
 
 /// Why none, or not all, of a name's addresses gave a link. An address of the agent's own is no failure.

@@ -54,20 +54,52 @@ fn named_addresses_are_dialed_at_once_and_one_attempt_each() {
 }
 
 #[test]
-fn who_is_linked_is_left_out_until_the_link_is_lost() {
+fn who_is_linked_is_not_dialed_until_the_link_is_lost() {
     let mut dialer = dialer(&["10.0.0.2"], &[], 0);
     let mut table = LinkTable::new(7);
     assert_eq!(dialer.due(&table, NOW).len(), 1);
     table.up(2, 1, [0; 32]);
     assert_eq!(dialer.done(&outcome("10.0.0.2:4647", Ok(Peer::Server(2))), NOW), None);
-    let later = NOW.after(Span::minutes(1));
-    let again = dialer.due(&table, later);
-    assert!(again[0].leave_out.contains(&address("10.0.0.2:4647")), "a name may have got other addresses");
-    let target = again[0].target.clone();
-    dialer.done(&Outcome { target, unresolved: None, found: vec![] }, later);
+    let later = NOW.after(Span::hours(1));
+    assert!(dialer.due(&table, later).is_empty());
+    assert_eq!(dialer.next_deadline(&table), None);
     table.down(2, 1);
-    let again = dialer.due(&table, later.after(Span::minutes(1)));
-    assert!(again[0].leave_out.is_empty(), "{again:?}");
+    assert_eq!(dialer.lost(2, Span::hours(1), &LinkEnd::Reset, later), Some(LinkEnd::Reset.to_string()));
+    let again = dialer.next_deadline(&table).expect("it is dialed again");
+    assert!(again.since(later) < Span::seconds(2), "soon, whatever the interval is");
+    let attempts = dialer.due(&table, again);
+    assert!(attempts[0].leave_out.is_empty(), "{attempts:?}");
+}
+
+#[test]
+fn the_servers_of_a_name_that_are_linked_are_left_out() {
+    let mut dialer = dialer(&["servers"], &[], 0);
+    let mut table = LinkTable::new(7);
+    let (a, b) = (address("10.0.0.2:4647"), address("10.0.0.3:4647"));
+    let target = dialer.due(&table, NOW)[0].target.clone();
+    table.up(2, 1, [0; 32]);
+    let found = vec![(a, Ok(Peer::Server(2))), (b, Err(LinkEnd::TimedOut))];
+    assert!(dialer.done(&Outcome { target, unresolved: None, found }, NOW).is_some());
+    let again = dialer.due(&table, NOW.after(Span::minutes(1)));
+    assert_eq!(again[0].leave_out, [a].into());
+}
+
+#[test]
+fn links_that_end_at_once_are_made_less_and_less_often() {
+    let mut dialer = dialer(&["10.0.0.2"], &[], 0);
+    let (table, mut now) = (LinkTable::new(7), NOW);
+    let same_id = LinkEnd::ClosedByPeer(Some(LinkRefusal::SameId));
+    let (mut waits, mut told) = (vec![], vec![]);
+    for _ in 0..6 {
+        assert_eq!(dialer.due(&table, now).len(), 1);
+        dialer.done(&outcome("10.0.0.2:4647", Ok(Peer::Server(2))), now);
+        told.push(dialer.lost(2, Span::millis(5), &same_id, now).is_some());
+        let next = dialer.next_deadline(&table).expect("it is dialed again");
+        waits.push(next.since(now).0 / Span::seconds(1).0);
+        now = next;
+    }
+    assert!(waits.is_sorted() && waits[0] == 1 && waits[5] >= 15, "{waits:?}");
+    assert_eq!(told, [false, false, false, true, false, false], "once it does not pass");
 }
 
 #[test]
@@ -90,7 +122,7 @@ fn servers_of_the_region_are_dialed_more_often_at_first() {
     for _ in 0..6 {
         assert_eq!(names(&dialer.due(&table, now)), ["10.0.0.2:4647"]);
         dialer.done(&outcome("10.0.0.2:4647", Err(LinkEnd::TimedOut)), now);
-        let next = dialer.next_deadline().expect("it is tried again");
+        let next = dialer.next_deadline(&table).expect("it is tried again");
         waits.push(next.since(now).0 / Span::seconds(1).0);
         now = next;
     }
@@ -112,7 +144,8 @@ fn a_refusal_that_passes_is_tried_again_soon() {
         let mut dialer = dialer(&[], &["10.0.0.2"], 0);
         let table = LinkTable::new(7);
         assert_eq!(dialer.due(&table, NOW).len(), 1);
-        assert!(dialer.done(&outcome("10.0.0.2:4647", refused(refusal)), NOW).is_some());
+        let told = dialer.done(&outcome("10.0.0.2:4647", refused(refusal)), NOW);
+        assert_eq!(told, None, "{refusal:?} passes");
         assert_eq!(dialer.due(&table, NOW.after(Span::seconds(2))).len(), 1, "{refusal:?}");
     }
 }
@@ -125,7 +158,7 @@ fn a_reason_is_told_once_until_it_changes() {
     assert_eq!(told(refused(LinkRefusal::OtherKey)), None);
     assert!(told(Err(LinkEnd::TimedOut)).is_some());
     assert_eq!(told(Ok(Peer::Server(2))), None);
-    assert!(told(Err(LinkEnd::TimedOut)).is_some());
+    assert_eq!(told(Err(LinkEnd::TimedOut)), None, "the log has it");
 }
 
 #[test]

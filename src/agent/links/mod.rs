@@ -58,8 +58,8 @@ struct ServerLinks {
     parts: LinkParts,
     dialer: Dialer,
     table: LinkTable,
-    /// All links that are kept.
-    links: BTreeMap<LinkId, Link>,
+    /// All links that are kept, and since when.
+    links: BTreeMap<LinkId, (Link, Mono)>,
     report: Sender<Outcome>,
     outcomes: Receiver<Outcome>,
 }
@@ -102,7 +102,7 @@ impl ServerLinks {
         let now = clock::mono();
         let due = self
             .dialer
-            .next_deadline()
+            .next_deadline(&self.table)
             .unwrap_or(Mono(u64::MAX))
             .min(now.after(LOOK))
             .max(now.after(Span::millis(50)));
@@ -152,12 +152,12 @@ impl ServerLinks {
                 link.close(refusal);
             }
             Admitted::Further => {
-                self.links.insert(link.id(), link);
+                self.links.insert(link.id(), (link, clock::mono()));
             }
             Admitted::First => {
                 tracing::info!(target: "nomad", server, address = %link.address(), "linked to a server");
                 self.parts.sender.set(server, link.clone());
-                self.links.insert(link.id(), link);
+                self.links.insert(link.id(), (link, clock::mono()));
                 self.tell("that a link is up", Input::LinkUp { peer: server });
             }
         }
@@ -165,16 +165,25 @@ impl ServerLinks {
 
     fn down(&mut self, link: &Link, why: &LinkEnd) {
         let Peer::Server(server) = link.peer() else { return };
-        self.links.remove(&link.id());
+        let now = clock::mono();
+        let lived = self.links.remove(&link.id()).map_or(Span::ZERO, |(_, since)| now.since(since));
         match self.table.down(server, link.id()) {
             Ended::Nothing => {}
             Ended::Unlinked => {
-                tracing::warn!(target: "nomad", server, %why, "the link to a server has ended");
+                match self.dialer.lost(server, lived, why, now) {
+                    Some(why) => {
+                        tracing::warn!(target: "nomad", server, why, "the link to a server has ended")
+                    }
+                    None if why.refusal().is_some() => {
+                        tracing::debug!(target: "nomad", server, %why, "the link to a server has ended");
+                    }
+                    None => tracing::info!(target: "nomad", server, %why, "the link to a server has ended"),
+                }
                 self.parts.sender.remove(server);
                 self.tell("that a link is down", Input::LinkDown { peer: server });
             }
             Ended::Replaced(by) => {
-                if let Some(by) = self.links.get(&by) {
+                if let Some((by, _)) = self.links.get(&by) {
                     self.parts.sender.set(server, by.clone());
                 }
                 self.tell("that a link is down", Input::LinkDown { peer: server });
