@@ -51,8 +51,6 @@ pub struct ClientLoop {
     /// Callers that wait for answers, by token.
     callers: BTreeMap<u64, Sender<Result<RequestOutcome, Refusal>>>,
     next_token: u64,
-    /// The server that the node means by what it has sent last.
-    asked: Option<Peer>,
 }
 
 impl ClientLoop {
@@ -66,7 +64,6 @@ impl ClientLoop {
             reported: None,
             callers: BTreeMap::new(),
             next_token: 0,
-            asked: None,
         }
     }
 
@@ -79,7 +76,7 @@ impl ClientLoop {
             inputs.extend(self.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
             for message in messages {
                 match message {
-                    ClientMessage::Input(input) => inputs.push(self.as_asked(input)),
+                    ClientMessage::Input(input) => inputs.push(input),
                     ClientMessage::Keeper(notice) => self.notice(notice, &mut inputs),
                     ClientMessage::Grant(question) => inputs.push(self.register(question)),
                     ClientMessage::Ping(answer) => {
@@ -96,15 +93,6 @@ impl ClientLoop {
                     return Ok(());
                 }
             }
-        }
-    }
-
-    /// The agent's own server is asked, whichever server of the region the node means: it relays to the leader as any other would. The
-    /// node takes an answer only of the server that it has asked.
-    fn as_asked(&self, input: Input) -> Input {
-        match (input, self.asked) {
-            (Input::Frame { bytes, .. }, Some(from)) => Input::Frame { from, bytes },
-            (input, _) => input,
         }
     }
 
@@ -139,8 +127,8 @@ impl ClientLoop {
     /// False when nothing more will come.
     fn execute(&mut self, effect: Effect) -> bool {
         match effect {
-            Effect::Send { to, bytes } => {
-                self.asked = Some(to);
+            // the agent's own server, the only one that its node asks
+            Effect::Send { bytes, .. } => {
                 let input = server::effects::Input::Frame { from: Peer::Node(self.node), bytes };
                 self.channels.to_server.send_or_drop("a frame to the server", input);
             }

@@ -257,6 +257,7 @@ impl Agent {
 
             let outcome = self.wait(&asked_to_stop).await;
             supervisor::stopping();
+            self.service.hand_over_leadership().await;
             drop(stop_http);
             let stopped = self.stop_brains().await;
             if let Some(endpoint) = &self.endpoint {

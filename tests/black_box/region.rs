@@ -2,6 +2,7 @@
 
 use crate::node::{Node, path, shell_job, text};
 use crate::{wait, web};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -158,6 +159,19 @@ fn a_killed_leader_is_replaced_and_comes_back() {
         servers[at].runs(id);
     }
     servers[at].registers("again");
+}
+
+/// Far sooner than an election would have another one lead.
+#[test]
+fn a_leader_that_is_stopped_hands_leadership_over() {
+    let mut servers = three();
+    servers[0].registers("before");
+    let leader = within("a leader is known", || servers[0].leader());
+    let at = servers.iter().position(|server| server.rpc == leader).expect("one of the three leads");
+    servers[at].node.signal(Signal::TERM);
+    let (_, printed) = servers[at].node.await_end();
+    assert!(printed.contains("another server leads now"), "{printed}");
+    servers[(at + 1) % 3].registers("without");
 }
 
 #[test]

@@ -49,6 +49,9 @@ impl<T> ReplySender<T> {
 /// How long a caller waits for the servers' answer.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long an agent that is stopping waits for another server to lead.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Why a call has no answer.
 enum CallFailed {
     Full,
@@ -81,6 +84,26 @@ impl From<CallFailed> for Refusal {
 impl HttpService {
     pub(super) async fn write(&self, action: WriteRequest) -> WriteResult {
         self.call_server(|reply| ServerCall::Write(action, reply)).await?
+    }
+
+    /// Another server leads when this one ends, so that nobody waits for an election. Without another one, or when it takes too long, the
+    /// agent ends all the same.
+    pub async fn hand_over_leadership(&self) {
+        let status = self.status.get();
+        if !(status.ready && status.has_peers) {
+            return;
+        }
+        let handed_over = self.write(WriteRequest::TransferLeadership { to: None });
+        let result = or(handed_over, async {
+            Timer::after(HANDOVER_TIMEOUT).await;
+            Err(Refusal::new(RefusalKind::Unavailable, "it took too long"))
+        });
+        match result.await {
+            Ok(_) => tracing::info!(target: "nomad", "another server leads now"),
+            Err(refusal) => {
+                tracing::warn!(target: "nomad", why = refusal.message, "leadership is not handed over")
+            }
+        }
     }
 
     /// The state with which the request goes on: confirmed, or after a while as it was.
