@@ -16,7 +16,7 @@ fn dialer(retry: &[&str], once: &[&str], retry_max: u32) -> Dialer {
     Dialer::new(7, &join(retry, once, retry_max), 1, NOW)
 }
 
-fn names(attempts: &[Attempt]) -> Vec<String> {
+fn names(attempts: &[DialAttempt]) -> Vec<String> {
     attempts.iter().map(|attempt| attempt.target.to_string()).collect()
 }
 
@@ -24,10 +24,10 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-fn outcome(target: &str, found: Result<Peer, LinkEnd>) -> Outcome {
+fn outcome(target: &str, found: Result<Peer, LinkEnd>) -> DialOutcome {
     let at = address(target);
     let target = JoinAddress::parse(target).expect("an address");
-    Outcome { target, unresolved: None, found: vec![(at, found)] }
+    DialOutcome { target, unresolved: None, found: vec![(at, found)] }
 }
 
 fn refused(refusal: LinkRefusal) -> Result<Peer, LinkEnd> {
@@ -79,7 +79,7 @@ fn the_servers_of_a_name_that_are_linked_are_left_out() {
     let target = dialer.due(&table, NOW)[0].target.clone();
     table.up(2, 1, [0; 32]);
     let found = vec![(a, Ok(Peer::Server(2))), (b, Err(LinkEnd::TimedOut))];
-    assert!(dialer.done(&Outcome { target, unresolved: None, found }, NOW).is_some());
+    assert!(dialer.done(&DialOutcome { target, unresolved: None, found }, NOW).is_some());
     let again = dialer.due(&table, NOW.after(Span::minutes(1)));
     assert_eq!(again[0].leave_out, [a].into());
 }
