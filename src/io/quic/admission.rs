@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn one_source_has_its_bound_and_packets_in_its_name_do_not_count() {
+    fn packets_in_a_sources_name_do_not_use_up_its_bound() {
         let limiter = HandshakeLimiter::default();
         let networks =
             [("10.0.0.1", "10.0.0.1"), ("2001:db8::1", "2001:db8::ffff:1"), ("::ffff:10.0.0.2", "10.0.0.2")];
