@@ -9,6 +9,7 @@ use super::failure::AgentFailure;
 use super::http_service::HttpService;
 use super::links::{self, LinkParts, LinkSender};
 use super::server_inbox::ServerInboxSender;
+use ::io::http::{HttpLimits, HttpSettings, Published};
 use ::io::quic::{Endpoint, RegionKey};
 use ::io::{entropy, executor};
 use async_channel::Sender;
@@ -24,6 +25,22 @@ pub fn http(config: &Config) -> Result<Vec<TcpListener>, String> {
         TcpListener::bind(address).map_err(|e| not_bound(address, "ports.http", &e))
     };
     config.http.addresses.iter().map(bind).collect()
+}
+
+/// What the API's listeners go by.
+pub fn http_settings(config: &Config) -> HttpSettings {
+    HttpSettings {
+        response_headers: Published::new(response_headers(config)),
+        limits: Published::new(limits(config)),
+    }
+}
+
+pub fn response_headers(config: &Config) -> Vec<(String, String)> {
+    config.http.response_headers.clone().into_iter().collect()
+}
+
+pub fn limits(config: &Config) -> HttpLimits {
+    HttpLimits { per_address: config.http.max_conns_per_client as usize, ..HttpLimits::default() }
 }
 
 /// None without a key: nobody could be known there.

@@ -28,7 +28,7 @@ mod workers;
 
 use ::io::executor;
 use ::io::host_stats::HostStatsCollector;
-use ::io::http::{self, HttpLimits, HttpSettings, Published};
+use ::io::http::{self, HttpSettings, Published};
 use ::io::keeper_connection::{self, KeeperConnection, KeeperStartMode};
 use ::io::quic::Endpoint;
 use ::io::{client_rpc, clock, entropy};
@@ -153,19 +153,8 @@ impl Agent {
         let agent = identity::agent_info(&config, &reloader.settings, dir.root());
         let service =
             http_service(&executor, &config, &dir, agent, opened.reader(), (&server_inbox, calls), &logging)?;
-        let http_settings = Arc::new(HttpSettings {
-            response_headers: Published::new(response_headers(&config)),
-            limits: Published::new(limits(&config)),
-        });
-        let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
-        executor::spawn(&executor, forward(to_brain, client_inbox.clone(), ClientMessage::Grant)).detach();
-        let places = client_rpc::NodeDirs {
-            data_dir: dir.root().to_path_buf(),
-            alloc_dir: alloc_dir(&config, dir.root()),
-        };
-        let answering = client_rpc::serve(executor.clone(), to_answer, questions, places);
-        executor::spawn(&executor, answering).detach();
-
+        let http_settings = Arc::new(listeners::http_settings(&config));
+        answer_calls(&executor, (&config, &dir), to_answer, &client_inbox);
         let keeper = connect_keeper(&executor, &dir, keeper_start_mode(&config)?, client_inbox.clone());
         let (send_end, ended) = async_channel::bounded(3);
         let (workers, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
@@ -319,8 +308,8 @@ impl Agent {
         match self.reloader.read_again() {
             Ok(now) => {
                 self.logging.set(now.config.log.level);
-                self.http_settings.response_headers.set(response_headers(&now.config));
-                self.http_settings.limits.set(limits(&now.config));
+                self.http_settings.response_headers.set(listeners::response_headers(&now.config));
+                self.http_settings.limits.set(listeners::limits(&now.config));
                 now.log_changes();
             }
             Err(why) => tracing::error!(why, "the configuration is not reloaded"),
@@ -419,12 +408,18 @@ fn http_service(
     })))
 }
 
-fn response_headers(config: &Config) -> Vec<(String, String)> {
-    config.http.response_headers.clone().into_iter().collect()
-}
-
-fn limits(config: &Config) -> HttpLimits {
-    HttpLimits { per_address: config.http.max_conns_per_client as usize, ..HttpLimits::default() }
+/// Answers requests to this agent's node, which asks its brain what is allowed.
+fn answer_calls(
+    executor: &Arc<smol::Executor<'static>>,
+    (config, dir): (&Config, &DataDir),
+    calls: Receiver<client_rpc::RpcCall>,
+    inbox: &Sender<ClientMessage>,
+) {
+    let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
+    executor::spawn(executor, forward(to_brain, inbox.clone(), ClientMessage::Grant)).detach();
+    let data_dir = dir.root().to_path_buf();
+    let places = client_rpc::NodeDirs { alloc_dir: alloc_dir(config, &data_dir), data_dir };
+    executor::spawn(executor, client_rpc::serve(executor.clone(), calls, questions, places)).detach();
 }
 
 fn event_buffer_entries(config: &Config) -> usize {

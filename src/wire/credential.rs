@@ -34,6 +34,11 @@ pub struct SignedCredential {
     signature: Vec<u8>,
 }
 
+crate::records! {
+    Credential = "credential" 1;
+    SignedCredential = "signed credential" 1;
+}
+
 impl Credential {
     /// `sign` gives the region's signature of bytes.
     pub fn signed(&self, sign: impl Fn(&[u8]) -> [u8; SIGNATURE_BYTES]) -> SignedCredential {
@@ -88,7 +93,7 @@ pub enum LinkRefusal {
     StolenCredential,
     /// A node where a server is needed, or a node that says what only servers say.
     WrongRole,
-    /// It is the same process.
+    /// The same process is at both ends.
     SameProcess,
     /// Another process has the same id.
     SameId,

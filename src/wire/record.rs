@@ -159,8 +159,6 @@ records! {
     model::scaling::ScalingPolicy = "scaling policy" 1;
     model::scaling::ScalingEvents = "scaling events" 1;
     super::snapshot::SnapshotMessage = "snapshot message" 1;
-    super::credential::Credential = "credential" 1;
-    super::credential::SignedCredential = "signed credential" 1;
     model::member::ServerMember = "server" 1;
     model::member::Founding = "founding" 1;
     model::member::RegionLevel = "feature level" 1;

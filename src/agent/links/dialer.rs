@@ -1,4 +1,4 @@
-//! Whom a server dials, and when: the addresses of its configuration, and those that the region lists. Each again until the servers that
+//! What a server dials, and when: the addresses of its configuration, and those that the region lists. Each again until the servers that
 //! are there are linked; never its own.
 //!
 //! Refuses to know: sockets and names' resolution. Invariants: an address has one attempt under way; attempts under way are
@@ -34,17 +34,17 @@ const REPEATED: Span = Span::minutes(5);
 
 /// What came of dialing one target.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct DialOutcome {
     pub target: JoinAddress,
     /// Why the name has no address.
     pub unresolved: Option<String>,
-    /// Of each address that was dialed.
+    /// What each address that was dialed has given.
     pub found: Vec<(SocketAddr, Result<Peer, LinkEnd>)>,
 }
 
 /// What to dial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct DialAttempt {
     pub target: JoinAddress,
     /// Addresses that need no dialing.
     pub leave_out: BTreeSet<SocketAddr>,
@@ -159,7 +159,7 @@ impl Dialer {
     }
 
     /// What is to be dialed now.
-    pub fn due(&mut self, table: &LinkTable, now: Mono) -> Vec<Attempt> {
+    pub fn due(&mut self, table: &LinkTable, now: Mono) -> Vec<DialAttempt> {
         let mut room =
             MAX_ATTEMPTS.saturating_sub(self.targets.values().filter(|t| t.1.is_under_way).count());
         let linked = self.at.iter().filter(|(_, id)| table.is_linked(**id)).map(|(address, _)| *address);
@@ -169,7 +169,7 @@ impl Dialer {
             if room > 0 && target.next_due(table).is_some_and(|due| due <= now) {
                 room -= 1;
                 target.is_under_way = true;
-                attempts.push(Attempt { target: address.clone(), leave_out: leave_out.clone() });
+                attempts.push(DialAttempt { target: address.clone(), leave_out: leave_out.clone() });
             }
         }
         attempts
@@ -181,7 +181,7 @@ impl Dialer {
     }
 
     /// Notes what came of an attempt. Returns the reason why it failed, if the log is to have it.
-    pub fn done(&mut self, outcome: &Outcome, now: Mono) -> Option<String> {
+    pub fn done(&mut self, outcome: &DialOutcome, now: Mono) -> Option<String> {
         for (address, found) in &outcome.found {
             self.note(*address, found);
         }

@@ -42,7 +42,7 @@ pub enum Admitted {
 /// What the end of a link changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was none to send on.
+    /// Nothing: another link is the one to send on.
     Nothing,
     /// The server is linked no more.
     Unlinked,

@@ -17,7 +17,7 @@ use ::io::http::Published;
 use ::io::quic::{Endpoint, Link, LinkEnd, LinkEvent, LinkId};
 use ::io::{clock, executor};
 use async_channel::{Receiver, Sender};
-use dialer::{Attempt, Dialer, MAX_ATTEMPTS, Outcome};
+use dialer::{DialAttempt, DialOutcome, Dialer, MAX_ATTEMPTS};
 use link_table::{Admitted, Ended, LinkTable};
 use model::id::Uuid;
 use model::time::{Mono, Span};
@@ -60,13 +60,13 @@ struct ServerLinks {
     table: LinkTable,
     /// All links that are kept, and since when.
     links: BTreeMap<LinkId, (Link, Mono)>,
-    report: Sender<Outcome>,
-    outcomes: Receiver<Outcome>,
+    report: Sender<DialOutcome>,
+    outcomes: Receiver<DialOutcome>,
 }
 
 enum Next {
     Link(LinkEvent),
-    Dialed(Outcome),
+    Dialed(DialOutcome),
     Look,
     Closed,
 }
@@ -135,7 +135,7 @@ impl ServerLinks {
         }
     }
 
-    fn dialed(&mut self, outcome: &Outcome) {
+    fn dialed(&mut self, outcome: &DialOutcome) {
         if let Some(why) = self.dialer.done(outcome, clock::mono()) {
             let address = outcome.target.to_string();
             tracing::warn!(target: "nomad", %address, why, "a server is not reached");
@@ -216,12 +216,12 @@ impl ServerLinks {
 }
 
 /// Every address of a name, but those that need no dialing.
-async fn dial(endpoint: &Endpoint, attempt: Attempt) -> Outcome {
-    let Attempt { target, leave_out } = attempt;
+async fn dial(endpoint: &Endpoint, attempt: DialAttempt) -> DialOutcome {
+    let DialAttempt { target, leave_out } = attempt;
     let (host, port) = (target.host.clone(), target.port);
     let resolved =
         executor::unblock(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect)).await;
-    let mut outcome = Outcome { target, unresolved: None, found: vec![] };
+    let mut outcome = DialOutcome { target, unresolved: None, found: vec![] };
     let addresses: Vec<SocketAddr> = match resolved {
         Ok(addresses) => addresses,
         Err(error) => {

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// From so many handshakes on, sources have to show where they are.
 const RETRY_FROM: usize = 32;
 pub const MAX_HALF_OPEN: usize = 256;
-/// Of one address, or of one IPv6 network of 64 bits: a site's machines behind one address begin together after an outage.
+/// From one address, or one IPv6 network of 64 bits: a site's machines behind one address begin together after an outage.
 pub const MAX_HALF_OPEN_OF_SOURCE: usize = 64;
 
 #[derive(Debug)]
-pub enum Admission {
+pub enum HandshakeAdmission {
     Accepted(HalfOpen),
     /// Once the source has shown where it is.
     AfterRetry,
@@ -22,39 +22,39 @@ pub enum Admission {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct HandshakeLimiter(Arc<Mutex<Counts>>);
+pub struct HandshakeLimiter(Arc<Mutex<HandshakeCounts>>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct HandshakeCounts {
     total: usize,
     by_source: BTreeMap<IpAddr, usize>,
 }
 
 impl HandshakeLimiter {
     /// `is_validated`: the source has shown that it gets what is sent to it.
-    pub fn admit(&self, source: IpAddr, is_validated: bool) -> Admission {
+    pub fn admit(&self, source: IpAddr, is_validated: bool) -> HandshakeAdmission {
         let source = network(source);
         let mut counts = self.lock();
         let of_source = counts.by_source.get(&source).copied().unwrap_or(0);
         let is_full = of_source >= MAX_HALF_OPEN_OF_SOURCE || counts.total >= MAX_HALF_OPEN;
         if !is_validated && (is_full || counts.total >= RETRY_FROM) {
-            return Admission::AfterRetry;
+            return HandshakeAdmission::AfterRetry;
         }
         if is_full {
-            return Admission::Refused;
+            return HandshakeAdmission::Refused;
         }
         counts.total += 1;
         *counts.by_source.entry(source).or_default() += 1;
-        Admission::Accepted(HalfOpen { limiter: self.clone(), source })
+        HandshakeAdmission::Accepted(HalfOpen { limiter: self.clone(), source })
     }
 
-    /// Counts are changed in one step: a poisoned lock can be used.
-    fn lock(&self) -> MutexGuard<'_, Counts> {
+    /// HandshakeCounts are changed in one step: a poisoned lock can be used.
+    fn lock(&self) -> MutexGuard<'_, HandshakeCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whoever has an IPv6 network of 64 bits has all of its addresses.
+/// An IPv6 network of 64 bits stands for all of its addresses: one machine may have them all.
 fn network(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
@@ -92,7 +92,7 @@ mod tests {
 
     fn accepted(limiter: &HandshakeLimiter, source: IpAddr) -> HalfOpen {
         match limiter.admit(source, true) {
-            Admission::Accepted(half_open) => half_open,
+            HandshakeAdmission::Accepted(half_open) => half_open,
             other => panic!("{other:?}"),
         }
     }
@@ -100,26 +100,26 @@ mod tests {
     #[test]
     fn many_handshakes_make_sources_show_where_they_are() {
         let limiter = HandshakeLimiter::default();
-        let held: Vec<Admission> =
+        let held: Vec<HandshakeAdmission> =
             (0..RETRY_FROM as u32).map(|n| limiter.admit(IpAddr::from(n.to_be_bytes()), false)).collect();
-        assert!(held.iter().all(|admission| matches!(admission, Admission::Accepted(_))));
-        assert!(matches!(limiter.admit(ip("10.0.0.1"), false), Admission::AfterRetry));
-        assert!(matches!(limiter.admit(ip("10.0.0.1"), true), Admission::Accepted(_)));
+        assert!(held.iter().all(|admission| matches!(admission, HandshakeAdmission::Accepted(_))));
+        assert!(matches!(limiter.admit(ip("10.0.0.1"), false), HandshakeAdmission::AfterRetry));
+        assert!(matches!(limiter.admit(ip("10.0.0.1"), true), HandshakeAdmission::Accepted(_)));
         drop(held);
-        assert!(matches!(limiter.admit(ip("10.0.0.1"), false), Admission::Accepted(_)));
+        assert!(matches!(limiter.admit(ip("10.0.0.1"), false), HandshakeAdmission::Accepted(_)));
         assert!(limiter.lock().by_source.is_empty(), "nothing is kept of what is over");
     }
 
     #[test]
-    fn one_source_has_its_bound_and_packets_in_its_name_do_not_count() {
+    fn packets_in_a_sources_name_do_not_use_up_its_bound() {
         let limiter = HandshakeLimiter::default();
         let networks =
             [("10.0.0.1", "10.0.0.1"), ("2001:db8::1", "2001:db8::ffff:1"), ("::ffff:10.0.0.2", "10.0.0.2")];
         for (one, same) in networks {
             let held: Vec<HalfOpen> =
                 (0..MAX_HALF_OPEN_OF_SOURCE).map(|_| accepted(&limiter, ip(one))).collect();
-            assert!(matches!(limiter.admit(ip(same), true), Admission::Refused), "{same}");
-            assert!(matches!(limiter.admit(ip(same), false), Admission::AfterRetry), "{same}");
+            assert!(matches!(limiter.admit(ip(same), true), HandshakeAdmission::Refused), "{same}");
+            assert!(matches!(limiter.admit(ip(same), false), HandshakeAdmission::AfterRetry), "{same}");
             drop(accepted(&limiter, ip("2001:db8:0:1::1")));
             drop(held);
         }
@@ -130,7 +130,7 @@ mod tests {
         let limiter = HandshakeLimiter::default();
         let held: Vec<HalfOpen> =
             (0..MAX_HALF_OPEN as u32).map(|n| accepted(&limiter, IpAddr::from(n.to_be_bytes()))).collect();
-        assert!(matches!(limiter.admit(ip("10.9.9.9"), true), Admission::Refused));
+        assert!(matches!(limiter.admit(ip("10.9.9.9"), true), HandshakeAdmission::Refused));
         drop(held);
         drop(accepted(&limiter, ip("10.9.9.9")));
     }

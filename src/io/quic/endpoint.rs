@@ -3,9 +3,9 @@
 //! Refuses to know: which links there should be. Invariants: handshakes under way are bounded and each has an end; a link is told of
 //! once it is known who is at its other end.
 
-use super::admission::{Admission, HandshakeLimiter};
+use super::admission::{HandshakeAdmission, HandshakeLimiter};
 use super::handshake;
-use super::identity::Identity;
+use super::identity::LinkIdentity;
 use super::link::{Link, LinkEnd, LinkEvent, LinkPeer};
 use super::refusal_log::RefusalLog;
 use super::runtime::ExecutorRuntime;
@@ -37,7 +37,7 @@ struct Inner {
     /// One for each socket; at least one.
     quic: Vec<quinn::Endpoint>,
     dialing: ClientConfig,
-    identity: Identity,
+    identity: LinkIdentity,
     executor: Arc<Executor<'static>>,
     events: Sender<LinkEvent>,
     handshakes: HandshakeLimiter,
@@ -50,7 +50,7 @@ impl Endpoint {
     pub fn new(
         executor: Arc<Executor<'static>>,
         sockets: Vec<UdpSocket>,
-        identity: Identity,
+        identity: LinkIdentity,
     ) -> io::Result<(Endpoint, Receiver<LinkEvent>)> {
         let mut quic = vec![];
         for socket in sockets {
@@ -116,7 +116,7 @@ impl Endpoint {
     fn admit(&self, incoming: Incoming) {
         let source = incoming.remote_address();
         match self.0.handshakes.admit(source.ip(), incoming.remote_address_validated()) {
-            Admission::Accepted(half_open) => {
+            HandshakeAdmission::Accepted(half_open) => {
                 let endpoint = self.clone();
                 let shake_hands = async move {
                     let Ok(connecting) = incoming.accept() else { return };
@@ -128,13 +128,13 @@ impl Endpoint {
                 };
                 executor::spawn(&self.0.executor, shake_hands).detach();
             }
-            Admission::AfterRetry => {
+            HandshakeAdmission::AfterRetry => {
                 if let Err(error) = incoming.retry() {
                     // it has answered one already
                     error.into_incoming().refuse();
                 }
             }
-            Admission::Refused => incoming.refuse(),
+            HandshakeAdmission::Refused => incoming.refuse(),
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: what follows on the connection. Invariant: each side hears why the other one refuses it.
 
-use super::identity::Identity;
+use super::identity::LinkIdentity;
 use super::link::{self, LinkEnd, LinkPeer};
 use super::tls;
 use quinn::{Connecting, Connection, RecvStream, SendStream};
@@ -17,7 +17,7 @@ use wire::rpc::Peer;
 /// Who is at the other end of a connection that was dialed: a server.
 pub async fn dial(
     connecting: Connecting,
-    own: &Identity,
+    own: &LinkIdentity,
     limit: Duration,
 ) -> Result<(Connection, LinkPeer), LinkEnd> {
     let deadline = Instant::now() + limit;
@@ -33,7 +33,7 @@ pub async fn dial(
 /// Who has dialed.
 pub async fn accept(
     connecting: Connecting,
-    own: &Identity,
+    own: &LinkIdentity,
     limit: Duration,
 ) -> Result<(Connection, LinkPeer), LinkEnd> {
     let deadline = Instant::now() + limit;
@@ -62,20 +62,20 @@ async fn within(
     .await
 }
 
-async fn show_and_look(connection: &Connection, own: &Identity) -> Result<LinkPeer, Option<LinkRefusal>> {
+async fn show_and_look(connection: &Connection, own: &LinkIdentity) -> Result<LinkPeer, Option<LinkRefusal>> {
     let (mut to, mut from) = connection.open_bi().await.map_err(|_| None)?;
     show(&mut to, own).await?;
     look(&mut from, connection, own, true).await
 }
 
-async fn look_and_show(connection: &Connection, own: &Identity) -> Result<LinkPeer, Option<LinkRefusal>> {
+async fn look_and_show(connection: &Connection, own: &LinkIdentity) -> Result<LinkPeer, Option<LinkRefusal>> {
     let (mut to, mut from) = connection.accept_bi().await.map_err(|_| None)?;
     let at = look(&mut from, connection, own, false).await?;
     show(&mut to, own).await?;
     Ok(at)
 }
 
-async fn show(to: &mut SendStream, own: &Identity) -> Result<(), Option<LinkRefusal>> {
+async fn show(to: &mut SendStream, own: &LinkIdentity) -> Result<(), Option<LinkRefusal>> {
     to.write_all(own.shown()).await.map_err(|_| None)?;
     to.finish().map_err(|_| None)
 }
@@ -84,7 +84,7 @@ async fn show(to: &mut SendStream, own: &Identity) -> Result<(), Option<LinkRefu
 async fn look(
     from: &mut RecvStream,
     connection: &Connection,
-    own: &Identity,
+    own: &LinkIdentity,
     is_dialed: bool,
 ) -> Result<LinkPeer, Option<LinkRefusal>> {
     let shown = from.read_to_end(MAX_SIGNED_BYTES).await.map_err(|error| match error {

@@ -47,7 +47,7 @@ impl RegionKey {
     }
 
     /// A new key for `peer`, and the region's word that it is `peer`'s.
-    pub fn identity(&self, region: &str, peer: Peer) -> io::Result<Identity> {
+    pub fn identity(&self, region: &str, peer: Peer) -> io::Result<LinkIdentity> {
         let pkcs8 = Ed25519KeyPair::generate_pkcs8(&rand::SystemRandom::new())
             .map_err(|_| io::Error::other("the kernel gave no randomness for a key"))?;
         let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).map_err(|e| io::Error::other(e.to_string()))?;
@@ -61,7 +61,7 @@ impl RegionKey {
         let signing = rustls::crypto::ring::sign::any_eddsa_type(&private).map_err(io::Error::other)?;
         let own = record::encode_part("peer", &peer);
         let [a, b, c, d, e, f, g, h, ..] = expand(&self.secret, &[CONNECTION_IDS, &own])?;
-        Ok(Identity {
+        Ok(LinkIdentity {
             credential,
             shown,
             root: self.root.public_key().as_ref().to_vec(),
@@ -81,7 +81,7 @@ fn expand(secret: &hkdf::Prk, purpose: &[&[u8]]) -> io::Result<[u8; 32]> {
 }
 
 /// A machine of a region, in this process.
-pub struct Identity {
+pub struct LinkIdentity {
     credential: Credential,
     /// The credential, signed, as it is sent.
     shown: Vec<u8>,
@@ -93,7 +93,7 @@ pub struct Identity {
     connection_id_key: u64,
 }
 
-impl Identity {
+impl LinkIdentity {
     pub fn peer(&self) -> Peer {
         self.credential.peer
     }
@@ -130,7 +130,7 @@ impl Identity {
 
     /// A machine that shows another one's credential.
     #[cfg(test)]
-    pub fn showing(mut self, stolen: &Identity) -> Identity {
+    pub fn showing(mut self, stolen: &LinkIdentity) -> LinkIdentity {
         self.shown = stolen.shown.clone();
         self
     }

@@ -195,6 +195,7 @@ impl Link {
         let ended = LinkEnd::from(self.0.connection.closed().await);
         self.0.lanes.close();
         let why = self.0.refusal.get().map_or(ended, |refusal| LinkEnd::Closed(*refusal));
+        // and so here
         let _ = events.send(LinkEvent::Down { link: self, why }).await;
     }
 

@@ -18,5 +18,5 @@ mod tls;
 mod transport;
 
 pub use endpoint::Endpoint;
-pub use identity::{Identity, RegionKey};
+pub use identity::{LinkIdentity, RegionKey};
 pub use link::{Link, LinkEnd, LinkEvent, LinkId};

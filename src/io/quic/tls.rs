@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: whose keys they are. Invariant: nothing but Ed25519, no resumption, no early data.
 
-use super::identity::{Identity, key_of_spki};
+use super::identity::{LinkIdentity, key_of_spki};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Builds that speak another protocol on their links name another one.
 const PROTOCOL: &[u8] = b"drover/1";
 
-pub fn accepting(identity: &Identity) -> io::Result<QuicServerConfig> {
+pub fn accepting(identity: &LinkIdentity) -> io::Result<QuicServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(RawKeyVerifier(provider.signature_verification_algorithms));
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
@@ -32,7 +32,7 @@ pub fn accepting(identity: &Identity) -> io::Result<QuicServerConfig> {
     QuicServerConfig::try_from(config).map_err(io::Error::other)
 }
 
-pub fn dialing(identity: &Identity) -> io::Result<QuicClientConfig> {
+pub fn dialing(identity: &LinkIdentity) -> io::Result<QuicClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(RawKeyVerifier(provider.signature_verification_algorithms));
     let mut config = rustls::ClientConfig::builder_with_provider(provider)

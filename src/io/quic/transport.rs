@@ -3,7 +3,7 @@
 //! Refuses to know: who is at the other end. Invariants: what one class of traffic has under way takes no room from another; an
 //! endpoint's receive buffers stay below 64 KiB.
 
-use super::identity::Identity;
+use super::identity::LinkIdentity;
 use super::tls;
 use quinn::{ClientConfig, EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use quinn_proto::HashedConnectionIdGenerator;
@@ -37,7 +37,7 @@ pub struct Configs {
 }
 
 impl Configs {
-    pub fn new(identity: &Identity) -> io::Result<Configs> {
+    pub fn new(identity: &LinkIdentity) -> io::Result<Configs> {
         let transport = Arc::new(transport());
         let mut endpoint = EndpointConfig::new(Arc::new(identity.reset_key()));
         let id_key = identity.connection_id_key();

@@ -2,7 +2,8 @@
 
 use super::keys::{REQUIRED, said_besides, schema, written};
 use super::*;
-use crate::{alloc_dir, event_buffer_entries, identity, limits, response_headers, startup};
+use crate::listeners::{limits, response_headers};
+use crate::{alloc_dir, event_buffer_entries, identity, startup};
 use ::io::fingerprint::{self, Fingerprint};
 use ::io::http::HttpLimits;
 use model::id::{NodeId, NodeSecret};

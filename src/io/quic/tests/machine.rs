@@ -1,6 +1,6 @@
 //! Machines for tests: an endpoint with a thread that runs its executor, and a QUIC connection without a link's manners.
 
-use super::super::identity::{Identity, RegionKey};
+use super::super::identity::{LinkIdentity, RegionKey};
 use super::super::link::{Link, LinkEnd, LinkEvent};
 use super::super::runtime::ExecutorRuntime;
 use super::super::transport::Configs;
@@ -11,7 +11,7 @@ use smol::future::or;
 use smol::{Executor, Timer};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{future, thread};
 use wire::frame::TrafficClass;
 use wire::rpc::Peer;
@@ -25,11 +25,11 @@ pub fn region() -> RegionKey {
     RegionKey::from_secret(&[7; 32]).expect("a key")
 }
 
-pub fn server(id: u64) -> Identity {
+pub fn server(id: u64) -> LinkIdentity {
     region().identity("global", Peer::Server(id)).expect("an identity")
 }
 
-pub fn node() -> Identity {
+pub fn node() -> LinkIdentity {
     region().identity("global", Peer::Node(NodeId::default())).expect("an identity")
 }
 
@@ -57,11 +57,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(identity: Identity) -> Machine {
+    pub fn new(identity: LinkIdentity) -> Machine {
         Machine::at(ANY, identity)
     }
 
-    pub fn at(address: &str, identity: Identity) -> Machine {
+    pub fn at(address: &str, identity: LinkIdentity) -> Machine {
         let running = Running::new();
         let socket = UdpSocket::bind(address).expect("a socket");
         let address = socket.local_addr().expect("it is bound");
@@ -111,7 +111,7 @@ impl Machine {
 /// What comes of it, within a test's patience.
 pub fn awaited<T>(what: impl Future<Output = T>) -> T {
     let patience = async {
-        Timer::after(PATIENCE).await;
+        Timer::at(Instant::now() + PATIENCE).await;
         panic!("nothing came of it");
     };
     smol::block_on(or(what, patience))
@@ -129,12 +129,12 @@ pub fn linked() -> [(Machine, Link); 2] {
 pub struct Stranger {
     quic: quinn::Endpoint,
     dialing: quinn::ClientConfig,
-    identity: Identity,
+    identity: LinkIdentity,
     _running: Running,
 }
 
 impl Stranger {
-    pub fn new(identity: Identity) -> Stranger {
+    pub fn new(identity: LinkIdentity) -> Stranger {
         let running = Running::new();
         let Configs { endpoint, accepting, dialing } = Configs::new(&identity).expect("configurations");
         let socket = UdpSocket::bind(ANY).expect("a socket");

@@ -1,6 +1,6 @@
 //! Whom a machine does not take for one of its region, and what each side hears.
 
-use super::super::identity::{Identity, RegionKey};
+use super::super::identity::{LinkIdentity, RegionKey};
 use super::super::link::LinkEnd;
 use super::machine::{Machine, Stranger, node, region, server};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use wire::credential::LinkRefusal;
 use wire::rpc::Peer;
 
 /// What the dialing side hears, which is not let in.
-fn refused(dialing: Identity, listening: Identity) -> LinkEnd {
+fn refused(dialing: LinkIdentity, listening: LinkIdentity) -> LinkEnd {
     let (a, b) = (Machine::new(dialing), Machine::new(listening));
     let why = a.dial(b.address).expect_err("it is refused");
     assert!(a.is_quiet() && b.is_quiet(), "neither has a link");
