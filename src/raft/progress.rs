@@ -35,7 +35,7 @@ impl RaftNode {
         id != self.id() && self.raw.raft.prs().get(id).is_some_and(|progress| !follows(progress))
     }
 
-    /// Of a leader, its members but itself, ascending: where the log of each agrees with its own, and whether that is behind.
+    /// A leader's members but itself, ascending: where the log of each agrees with its own, and whether that is behind.
     pub fn followers(&self) -> impl Iterator<Item = (u64, u64, bool)> {
         let members: BTreeMap<u64, u64> = match self.is_leader() {
             true => self.raw.raft.prs().iter().map(|(id, progress)| (*id, progress.matched)).collect(),

@@ -126,18 +126,18 @@ fn an_alloc_is_changed_once_by_plans_in_flight() {
     let mut new = low.clone();
     (new.id, new.create_index) = (alloc_id(99), 0);
     new.resources.tasks.values_mut().for_each(|task| task.cpu_mhz = 100);
-    let part = |stops: usize, places: &[&Allocation]| NodePlan {
+    let part = |stops: usize, places: &[Allocation]| NodePlan {
         node_id: low.node_id,
         stops: vec![stop(low.id); stops],
-        places: places.iter().map(|alloc| Allocation::clone(alloc)).collect(),
+        places: places.to_vec(),
     };
     let plan = |nodes| Plan { nodes, ..Plan::default() };
-    let (updates, stops) = (part(0, &[&smaller]), part(1, &[&new]));
+    let (updates, stops) = (part(0, std::slice::from_ref(&smaller)), part(1, std::slice::from_ref(&new)));
     for (nodes, fit) in [
         (vec![updates.clone(), stops.clone()], 1),
         (vec![stops.clone(), updates.clone()], 1),
-        (vec![part(2, &[&new])], 0),
-        (vec![part(0, &[&smaller, &smaller])], 0),
+        (vec![part(2, std::slice::from_ref(&new))], 0),
+        (vec![part(0, &[smaller.clone(), smaller.clone()])], 0),
         (vec![NodePlan { node_id: node_id(99), ..updates.clone() }], 0),
     ] {
         assert_eq!(accepted(&mut alone, &plan(nodes.clone())), fit, "{nodes:?}");
