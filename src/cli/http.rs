@@ -1,5 +1,7 @@
 //! The HTTP client: one request, one answer, and sentences for what can go wrong on the way.
 
+mod other_node;
+
 use crate::answer::{self, ResponseBody};
 use crate::error::{CommandError, CommandResult};
 use crate::settings::CliSettings;
@@ -26,6 +28,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A stream that is silent for longer has lost its agent: there is a heartbeat every second.
 const STREAM_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
+#[derive(Clone)]
 pub struct HttpClient {
     agent: Agent,
     address: String,
@@ -163,8 +166,10 @@ impl HttpClient {
         path: &str,
         query: QueryPairs<'_>,
     ) -> Result<impl Read + Send + use<>, RequestError> {
-        let answer = self.run(self.request("GET", path, query).body(()), Wait::Piece)?;
-        Ok(checked(answer)?.into_body().into_reader())
+        let answer = self.following(path, query, |client| {
+            checked(client.run(client.request("GET", path, query).body(()), Wait::Piece)?)
+        });
+        Ok(answer?.into_body().into_reader())
     }
 
     pub fn address(&self) -> &str {
@@ -209,6 +214,14 @@ impl HttpClient {
 
     /// A connection that goes on as a websocket.
     pub fn websocket(
+        &self,
+        path: &str,
+        query: QueryPairs<'_>,
+    ) -> Result<WebSocketStream<TcpStream>, RequestError> {
+        self.following(path, query, |client| client.websocket_here(path, query))
+    }
+
+    fn websocket_here(
         &self,
         path: &str,
         query: QueryPairs<'_>,
@@ -266,6 +279,16 @@ impl HttpClient {
     }
 
     fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        query: QueryPairs<'_>,
+        body: Option<&Value>,
+    ) -> Result<Response<Body>, RequestError> {
+        self.following(path, query, |client| client.ask_here(method, path, query, body))
+    }
+
+    fn ask_here(
         &self,
         method: &str,
         path: &str,

@@ -161,6 +161,28 @@ fn a_killed_leader_is_replaced_and_comes_back() {
     servers[at].registers("again");
 }
 
+/// By the agent of the machine that runs it.
+#[test]
+fn logs_of_another_machines_task_are_shown() {
+    let servers = three();
+    let body = json!({"Job": shell_job("says", "echo written by it; exec sleep 1000")}).to_string();
+    within("says is registered", || {
+        let answer = web::try_send(servers[0].node.port, "PUT", "/v1/jobs", &body).ok()?;
+        (answer.status == 200).then_some(())
+    });
+    servers[0].runs("says");
+    let allocs = servers[0].get("/v1/job/says/allocations").expect("it runs");
+    let alloc = text(&allocs[0]["ID"]).to_string();
+    for server in &servers {
+        within("its words are shown", || {
+            let said = server.node.drover(&["alloc", "logs", &alloc]);
+            said.exits(0).contains("written by it").then_some(())
+        });
+        let stats = server.node.drover(&["alloc", "exec", &alloc, "echo", "in a session"]);
+        assert!(stats.exits(0).contains("in a session"));
+    }
+}
+
 /// Far sooner than an election would have another one lead.
 #[test]
 fn a_leader_that_is_stopped_hands_leadership_over() {
