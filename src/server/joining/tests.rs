@@ -11,7 +11,7 @@ use model::time::Now;
 use state::samples::{AT, founding, in_memory, server_info};
 use state::store::{Options, Store};
 use wire::frame::{self, Frame};
-use wire::http::{ForwardFailure, Method, Request};
+use wire::http::{ForwardFailure, ForwardedResponse, Method, Request};
 use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::rpc::Peer;
 use wire::snapshot::{SnapshotMessage, SnapshotOffer};
@@ -26,6 +26,8 @@ pub struct Meeting {
     confirmed: Vec<(u64, bool)>,
     /// What users were told.
     pub replies: Vec<Result<WriteReply, Refusal>>,
+    /// What came of requests that were passed on.
+    forwarded: Vec<Result<ForwardedResponse, ForwardFailure>>,
 }
 
 fn server(id: u64, expect: u32) -> Server {
@@ -55,8 +57,8 @@ fn configured(id: u64, expect: u32, knows_others: bool) -> Server {
 impl Meeting {
     pub fn of(all: &[(u64, u32)]) -> Meeting {
         let servers = all.iter().map(|(id, expect)| server(*id, *expect)).collect();
-        let mut meeting =
-            Meeting { servers, now: Mono(1), frames: vec![], confirmed: vec![], replies: vec![] };
+        let (frames, confirmed, replies, forwarded) = Default::default();
+        let mut meeting = Meeting { servers, now: Mono(1), frames, confirmed, replies, forwarded };
         let ids: Vec<u64> = all.iter().map(|(id, _)| *id).collect();
         for (n, own) in ids.iter().enumerate() {
             let links = ids.iter().filter(|id| *id != own).map(|peer| Input::LinkUp { peer: *peer });
@@ -79,6 +81,7 @@ impl Meeting {
                     self.turn(n, vec![Input::Snapshot { from, message }]);
                 }
                 Effect::Reply { result, .. } => self.replies.push(result),
+                Effect::Forwarded { result, .. } => self.forwarded.push(result),
                 Effect::ReadConfirmed { token, confirmed } => self.confirmed.push((token, confirmed)),
                 _ => {}
             }
@@ -327,6 +330,24 @@ fn a_server_without_members_forgets_a_silent_leader() {
     assert_eq!(meeting.servers[1].status().leader, None);
 }
 
+fn request() -> Box<Request> {
+    let (method, path) = (Method::Put, "/v1/jobs".into());
+    Box::new(Request { method, path, query: String::new(), body: vec![], websocket: false })
+}
+
+/// A machine that lost its power says nothing, and links are believed in for a while.
+#[test]
+fn a_request_waits_no_longer_once_another_server_leads() {
+    let mut meeting = Meeting::of(&[(5, 3), (6, 3), (7, 3)]);
+    meeting.run(Span::seconds(10));
+    let n = meeting.servers.iter().position(|server| server.other_leader().is_some()).expect("two follow");
+    let leader = meeting.servers[n].other_leader().expect("another one leads");
+    meeting.turn(n, vec![Input::Forward { token: 1, request: request() }]);
+    meeting.servers.retain(|server| server.id() != leader);
+    meeting.run(Span::seconds(12));
+    assert_eq!(meeting.forwarded, [Err(ForwardFailure::Unknown)], "long before its own deadline");
+}
+
 /// A link that is lost says so before another leader does.
 #[test]
 fn nothing_is_forwarded_to_a_leader_that_is_cut_off() {
@@ -334,20 +355,13 @@ fn nothing_is_forwarded_to_a_leader_that_is_cut_off() {
     meeting.run(Span::seconds(10));
     let n = meeting.servers.iter().position(|server| server.other_leader().is_some()).expect("two follow");
     let leader = meeting.servers[n].other_leader().expect("another one leads");
-    let request = Request {
-        method: Method::Put,
-        path: "/v1/jobs".into(),
-        query: String::new(),
-        body: vec![],
-        websocket: false,
-    };
     let changes =
         [Input::Read { token: 9 }, Input::LinkDown { peer: leader }, Input::LinkUp { peer: leader }];
     let mut tokens = 1..;
     let said = changes.map(|change| {
         meeting.now = meeting.now.after(Span::millis(1));
         let own = tokens.next().expect("there is no end");
-        let inputs = vec![change, Input::Forward { token: own, request: Box::new(request.clone()) }];
+        let inputs = vec![change, Input::Forward { token: own, request: request() }];
         let effects = meeting.servers[n].turn(Now { mono: meeting.now, wall: Some(AT) }, inputs).effects;
         effects.into_iter().find_map(|effect| match effect {
             Effect::Forwarded { token, result } if token == own => Some(result),

@@ -390,9 +390,10 @@ fn a_lost_alloc_releases_blocked_evals_where_its_node_is_ready() {
         alone.work(vec![registers(spec("a", 1)), registers(spec("b", 1))]);
         let id = only_alloc(&alone, "a").id;
         if !is_ready {
-            let (node, status) = (node_id(1), NodeStatus::Down);
-            alone.append(&Command::UpdateNodeStatus { node, status, event: None, evals: vec![], at: AT });
+            let (node, request) = (node_id(1), NodeUpdateRequest::Eligible(false));
+            alone.append(&Command::UpdateNode { node, request, evals: vec![], at: AT });
             alone.work(vec![]);
+            assert!(!only_alloc(&alone, "a").client_terminal(), "it runs on");
         }
         let stops = vec![AllocStop { client: Some(ClientStatus::Lost), ..stop(id) }];
         let nodes = vec![NodePlan { node_id: node_id(1), stops, places: vec![] }];
