@@ -309,7 +309,7 @@ impl World {
             Fault::Clock(machine, fault) => self.strike_clock(machine, fault),
             Fault::Cut(cut) => {
                 let until = self.now.after(cut_duration(&mut self.faults));
-                self.network.cut(&cut, until);
+                self.cut(&cut, until);
             }
             Fault::Rotten(rot) => self.strike_rot(rot),
         }

@@ -16,6 +16,7 @@ mod api_requests;
 mod asks;
 mod blocked;
 mod broken;
+mod broken_links;
 mod checks;
 mod clients;
 mod clock;

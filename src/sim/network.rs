@@ -3,6 +3,7 @@
 //!
 //! Refuses to know what frames hold. Invariant: what arrives on a stream keeps its order.
 
+use super::broken_links::Connections;
 use super::faults::Kind;
 use super::line::Line;
 use super::place::{Machine, NodeAt, ServerAt};
@@ -23,6 +24,8 @@ pub struct Ends {
     pub from: Machine,
     pub to: Machine,
     peers: (Peer, Peer),
+    /// Which of the connections that the two have had.
+    number: u64,
 }
 
 /// Every link from one group of machines to another.
@@ -36,8 +39,9 @@ pub struct Cut {
 }
 
 pub struct Network {
-    /// Who finds out that a connection is closed.
-    draws: Stream,
+    /// Who finds out that a connection is closed, and when.
+    pub draws: Stream,
+    pub connections: Connections,
     /// Until when frames are lost on a link, and why.
     cut_until: BTreeMap<Link, (Mono, Kind)>,
     /// The last delivery on each stream.
@@ -90,6 +94,7 @@ impl Network {
     pub fn new(seed: u64) -> Network {
         Network {
             draws: Stream::new(seed, 121),
+            connections: Connections::default(),
             cut_until: BTreeMap::new(),
             delivered: BTreeMap::new(),
             lines: BTreeMap::new(),
@@ -122,6 +127,7 @@ impl Network {
     pub fn lose_connections(&mut self, of: Machine) {
         let lost = self.lines.iter_mut().filter(|((from, to), _)| *from == of || *to == of);
         lost.for_each(|(_, line)| line.clear());
+        self.connections.forget(of);
     }
 
     /// Every link carries frames again.
@@ -150,7 +156,8 @@ impl World {
     }
 
     pub fn ends(&self, from: Machine, to: Machine) -> Ends {
-        Ends { from, to, peers: (self.regions.peer(from), self.regions.peer(to)) }
+        let peers = (self.regions.peer(from), self.regions.peer(to));
+        Ends { from, to, peers, number: self.network.connections.number((from, to)) }
     }
 
     /// Whether the connection that joined them is still there.
@@ -170,6 +177,9 @@ impl World {
         self.trace.bytes(&bytes);
         if let Some(kind) = self.network.is_cut(from, to, self.now) {
             return self.faults.fired(kind);
+        }
+        if self.network.connections.is_broken((from, to)) {
+            return;
         }
         if self.faults.loses_frame() {
             return;

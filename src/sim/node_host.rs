@@ -286,6 +286,7 @@ impl World {
         let was_up = host.client.take().is_some();
         host.inbox.clear();
         host.contact.agent_ended();
+        self.network.connections.forget(Machine::Node(n));
         self.leave_sessions(n);
         if was_up {
             self.close_links(Machine::Node(n));

@@ -140,6 +140,14 @@ impl Regions {
         }
     }
 
+    /// Whether a process of this machine speaks with others.
+    pub fn is_up(&self, machine: Machine) -> bool {
+        match machine {
+            Machine::Server(at) => self[at].is_up(),
+            Machine::Node(at) => self[at].client.is_some(),
+        }
+    }
+
     pub fn peer(&self, machine: Machine) -> wire::rpc::Peer {
         match machine {
             Machine::Server(at) => wire::rpc::Peer::Server(self[at].id()),

@@ -46,6 +46,7 @@ const REPLAY: &str = "cargo test --profile sim -p drover-sim -- every_seed --noc
 struct Run {
     hash: u64,
     turns: u64,
+    busiest: u64,
     simulated: Span,
     counts: BTreeMap<Kind, u64>,
     acknowledged: u64,
@@ -65,6 +66,7 @@ fn run(seed: u64, print: bool) -> Result<Run, String> {
     Ok(Run {
         hash: world.trace.hash(),
         turns: world.turns,
+        busiest: world.busiest,
         simulated: world.now.since(Mono(1)),
         counts: world.faults.counts().clone(),
         acknowledged: world.ledger.acknowledged,

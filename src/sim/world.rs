@@ -30,6 +30,8 @@ use std::collections::BTreeMap;
 use wire::request::{Refusal, WriteReply};
 
 /// 2026-01-01T00:00:00Z: where the world's true time begins.
+/// More turns than any seed had in a second of its world, by far.
+const MAX_TURNS_A_SECOND: u64 = 50_000;
 pub const EPOCH: Wall = Wall(1_767_225_600_000_000_000);
 
 /// Something that will happen.
@@ -132,6 +134,15 @@ pub enum Event {
     Settle {
         last: bool,
     },
+    /// A connection may have been idle for too long.
+    ConnectionIdles {
+        link: Link,
+    },
+    /// A broken connection is to be made anew.
+    DialsAgain {
+        link: Link,
+        number: u64,
+    },
     /// A server finds that it has a connection to another one.
     LinkUp {
         server: ServerAt,
@@ -196,6 +207,9 @@ pub struct World {
     pub changes: Stream,
     pub trace: Trace,
     pub turns: u64,
+    turns_before_this_second: u64,
+    /// The most turns in a second so far.
+    pub busiest: u64,
     /// Decisions of scheduler workers on servers that follow.
     pub decided_by_followers: u64,
     /// Launches that users asked for, by question, and what they came to if that was told.
@@ -240,6 +254,8 @@ impl World {
             changes: Stream::new(seed, 113),
             trace: Trace::new(print),
             turns: 0,
+            turns_before_this_second: 0,
+            busiest: 0,
             decided_by_followers: 0,
             forced_launches: BTreeMap::new(),
             last_word: EPOCH,
@@ -290,10 +306,26 @@ impl World {
             }
             let Some(event) = self.heap.remove(&(at, sequence)) else { break };
             // strictly increasing: two things never happen at the same instant
+            let before = self.now;
             self.now = Mono(self.now.0 + 1).max(at);
+            self.count_turns(before)?;
             self.happen(event)?;
         }
         self.now = self.now.max(end);
+        Ok(())
+    }
+
+    /// Brains that set each other to work for ever would let no time pass.
+    fn count_turns(&mut self, before: Mono) -> Result<(), String> {
+        let second = |at: Mono| at.0 / Span::seconds(1).as_nanos().unsigned_abs();
+        if second(before) != second(self.now) {
+            self.turns_before_this_second = self.turns;
+        }
+        let turns = self.turns - self.turns_before_this_second;
+        self.busiest = self.busiest.max(turns);
+        if turns > MAX_TURNS_A_SECOND {
+            return Err(format!("{turns} turns in one second: brains set each other to work without end"));
+        }
         Ok(())
     }
 
@@ -354,6 +386,11 @@ impl World {
             Event::EndPause => self.end_pause(),
             Event::Settle { last } => {
                 self.settle_deployments(last);
+                Ok(())
+            }
+            Event::ConnectionIdles { link } => self.connection_idles(link),
+            Event::DialsAgain { link, number } => {
+                self.dials_again(link, number);
                 Ok(())
             }
             Event::LinkUp { server, peer } => self.link_changes(server, Input::LinkUp { peer }),

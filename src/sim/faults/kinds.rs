@@ -131,6 +131,8 @@ kinds! {
     FrameLostOneWay = "frame lost one way",
     FrameLostBetweenGroups = "frame lost between groups",
     FrameLostBetweenServers = "frame lost between two servers",
+    ServersConnectionBroken = "connection of two servers broken",
+    NodesConnectionBroken = "connection of a node and a server broken",
     FrameLost = "frame lost",
     FrameDoubled = "frame doubled",
     FrameDelayed = "frame delayed",

@@ -14,10 +14,15 @@ use std::time::{Duration, Instant};
 /// Where it begins unless told otherwise: beyond the seeds that every run of the tests has.
 const FIRST_SEED: u64 = 1_000_001;
 
+/// A seed that takes longer is told: something in it may be more work than it should be.
+const SLOW: Duration = Duration::from_secs(60);
+
 #[derive(Default)]
 struct Sum {
     seeds: u64,
     turns: u64,
+    /// The most turns of a second in any of them.
+    busiest: u64,
     simulated_hours: f64,
     acknowledged: u64,
     counts: BTreeMap<Kind, u64>,
@@ -30,6 +35,7 @@ impl Sum {
             Ok(run) => {
                 self.seeds += 1;
                 self.turns += run.turns;
+                self.busiest = self.busiest.max(run.busiest);
                 self.simulated_hours += run.simulated.as_nanos() as f64 / 3.6e12;
                 self.acknowledged += run.acknowledged;
                 run.counts.into_iter().for_each(|(kind, n)| *self.counts.entry(kind).or_default() += n);
@@ -40,17 +46,27 @@ impl Sum {
 
     fn print(&self, seconds: f64) {
         println!(
-            "{} seeds in {seconds:.0} s, {} acknowledged writes: {:.2} seeds/s, {:.0} turns/s, {:.0} simulated hours an hour; faults fired:",
+            "{} seeds in {seconds:.0} s, of which {:.0} s of processors, {} acknowledged writes: {:.2} seeds/s, {:.0} turns/s (at most {} in a second of a world), {:.0} simulated hours an hour; faults fired:",
             self.seeds,
+            processor_seconds(),
             self.acknowledged,
             self.seeds as f64 / seconds,
             self.turns as f64 / seconds,
+            self.busiest,
             self.simulated_hours * 3600.0 / seconds
         );
         for kind in Kind::ALL {
             println!("{:>10}  {}", self.counts.get(kind).copied().unwrap_or(0), kind.name());
         }
     }
+}
+
+/// What this process has had of all processors, which is less than there was where others work beside it (proc(5): ticks of 1/100 s).
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
 }
 
 #[test]
@@ -62,7 +78,11 @@ fn soak_runs_seeds_for_as_long_as_asked() {
     let share = || {
         while !stop.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
+            let began = Instant::now();
             let outcome = catch_unwind(|| run(seed, false)).unwrap_or_else(|_| Err("panicked".into()));
+            if began.elapsed() > SLOW {
+                println!("seed {seed} took {} s", began.elapsed().as_secs());
+            }
             if outcome.is_err() || begun.elapsed() >= Duration::from_secs(seconds) {
                 stop.store(true, Ordering::Relaxed);
             }
