@@ -117,11 +117,19 @@ impl World {
             return self.dial_again(link, number);
         }
         self.network.connections.make_anew(link);
-        if let (Machine::Server(a), Machine::Server(b)) = link {
-            for (server, peer) in [(a, b), (b, a)] {
-                let peer = self.regions[peer].id();
-                self.server_input(server, Input::LinkUp { peer });
+        match link {
+            (Machine::Server(a), Machine::Server(b)) => {
+                for (server, peer) in [(a, b), (b, a)] {
+                    let peer = self.regions[peer].id();
+                    self.server_input(server, Input::LinkUp { peer });
+                }
             }
+            (Machine::Server(server), Machine::Node(node))
+            | (Machine::Node(node), Machine::Server(server)) => {
+                let server = self.regions[server].id();
+                self.node_input(node, client::effects::Input::LinkUp { server });
+            }
+            (Machine::Node(_), Machine::Node(_)) => {}
         }
     }
 

@@ -25,6 +25,10 @@ pub struct Ledger {
     may_be: BTreeMap<JobKey, Vec<WrittenJob>>,
     /// Writes of which nobody knows, and until when they may still be done.
     late: BTreeMap<JobKey, Vec<(Mono, WrittenJob)>>,
+    /// Questions that ask for a count of the job's first group alone.
+    counts: BTreeMap<u64, i64>,
+    /// Counts of which nobody knows, and until when they may still be set, in whatever the job is by then.
+    late_counts: BTreeMap<JobKey, Vec<(Mono, i64)>>,
     /// Questions that leave every job's spec to the servers.
     aside: BTreeSet<u64>,
     /// As what a question counts once it is done, whoever asks it.
@@ -42,6 +46,12 @@ impl Ledger {
             self.wanted(&job, JobSpec::clone(spec));
         }
         self.open.insert(token, (job, written));
+    }
+
+    /// The count of the job's first group is to be this, and nothing else is to change: `written`, as far as the user knows the job.
+    pub fn asked_to_scale(&mut self, token: u64, job: JobKey, written: WrittenJob, count: i64) {
+        self.counts.insert(token, count);
+        self.asked(token, job, written);
     }
 
     /// A rollback may bring it.
@@ -94,17 +104,39 @@ impl Ledger {
     /// What was asked for.
     pub fn acknowledge(&mut self, token: u64, now: Mono) -> Option<(JobKey, WrittenJob)> {
         let (job, written) = self.open.remove(&token)?;
+        self.counts.remove(&token);
         self.acknowledged += 1;
         let late = self.late.entry(job.clone()).or_default();
         late.retain(|(until, _)| now <= *until);
         let mut all: Vec<WrittenJob> = late.iter().map(|(_, written)| written.clone()).collect();
         all.push(written.clone());
         self.may_be.insert(job.clone(), all);
+        self.scale_late(&job, now);
         Some((job, written))
+    }
+
+    /// What the job may be now, a count that comes late may change.
+    fn scale_late(&mut self, job: &JobKey, now: Mono) {
+        let Some(late) = self.late_counts.get_mut(job) else { return };
+        late.retain(|(until, _)| now <= *until);
+        let counts: Vec<i64> = late.iter().map(|(_, count)| *count).collect();
+        let known = self.may_be.get(job).cloned().unwrap_or_default();
+        for (left, count) in known.iter().flat_map(|left| counts.iter().map(move |count| (left, *count))) {
+            let WrittenJob::Spec(spec) = left else { continue };
+            let mut spec = spec.clone();
+            spec.groups.iter_mut().take(1).for_each(|group| group.count = count);
+            self.wanted(job, JobSpec::clone(&spec));
+            let scaled = WrittenJob::Spec(spec);
+            let all = self.may_be.entry(job.clone()).or_default();
+            if !all.contains(&scaled) {
+                all.push(scaled);
+            }
+        }
     }
 
     pub fn refuse(&mut self, token: u64) {
         self.refused += 1;
+        self.counts.remove(&token);
         self.open.remove(&token);
     }
 
@@ -113,15 +145,43 @@ impl Ledger {
         let (job, written) = self.open.remove(&token)?;
         self.unknown += 1;
         self.may_be.entry(job.clone()).or_insert_with(|| vec![WrittenJob::Absent]).push(written.clone());
+        let count = self.counts.remove(&token);
         if !is_alone {
             self.late.entry(job.clone()).or_default().push((now.after(LATE), written.clone()));
+            let late_counts = self.late_counts.entry(job.clone()).or_default();
+            late_counts.extend(count.map(|count| (now.after(LATE), count)));
         }
+        self.scale_late(&job, now);
         Some((job, written))
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = (&JobKey, &[WrittenJob])> {
         self.may_be.iter().map(|(job, written)| (job, written.as_slice()))
     }
+}
+
+#[cfg(test)]
+fn spec(count: i64) -> WrittenJob {
+    let mut spec = state::samples::spec("a", 1);
+    spec.groups[0].count = count;
+    WrittenJob::Spec(Box::new(spec))
+}
+
+/// It changes the job as it is by then, not as it was when the user asked.
+#[test]
+fn a_count_that_comes_late_changes_what_was_written_since() {
+    let job = JobKey::new("default", "a");
+    let left = |count: i64, acknowledged_at| {
+        let mut ledger = Ledger::default();
+        ledger.asked_to_scale(1, job.clone(), WrittenJob::Stopped, count);
+        ledger.lose(1, Mono(1), false);
+        ledger.asked(2, job.clone(), spec(3));
+        ledger.acknowledge(2, acknowledged_at);
+        ledger.jobs().flat_map(|(_, all)| all.to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(left(4, Mono(2)), vec![WrittenJob::Stopped, spec(3), spec(4)]);
+    assert_eq!(left(3, Mono(2)), vec![WrittenJob::Stopped, spec(3)]);
+    assert_eq!(left(4, Mono(2).after(LATE)), vec![spec(3)]);
 }
 
 #[test]

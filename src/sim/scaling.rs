@@ -89,7 +89,7 @@ impl World {
                     self.ledger.wanted(&job, JobSpec { stop: false, ..spec.clone() });
                 }
                 let left = if spec.stop { WrittenJob::Stopped } else { WrittenJob::Spec(Box::new(spec)) };
-                self.ledger.asked(token, job.clone(), left);
+                self.ledger.asked_to_scale(token, job.clone(), left, count);
             }
             None => self.ledger.asked_aside(token),
         }
