@@ -224,6 +224,7 @@ impl Client {
             Input::Forward { token, hold, request } => {
                 self.forward(Caller { token, hold }, *request, now.mono, effects);
             }
+            Input::LinkUp { server } => self.link_up(now, server, writes),
             Input::LinkDown { server } => self.link_down(server, effects),
             Input::KeeperUp => {
                 self.keeper = KeeperState::Greeted { again: now.mono.after(KEEPER_TIMEOUT) };

@@ -48,6 +48,10 @@ pub enum Input {
         hold: Span,
         request: Box<Request>,
     },
+    /// A new connection to a server is there. A node whose configuration names no server by its id hears of the first ones so.
+    LinkUp {
+        server: u64,
+    },
     /// The connection to a server is gone: what users asked over it will not be answered.
     LinkDown {
         server: u64,

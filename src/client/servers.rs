@@ -4,6 +4,7 @@
 //! Refuses to know: what an allocation is made of.
 
 mod address_book;
+mod connections;
 mod description;
 mod reports;
 mod retry;
@@ -410,13 +411,6 @@ impl Servers {
         let number = self.next_request;
         self.next_request = number.wrapping_add(1);
         number
-    }
-
-    /// The connection to the server is gone: another one is asked from now on, if there is any.
-    pub fn link_down(&mut self, server: u64) {
-        if self.address_book.current() == Some(server) {
-            self.switch_server();
-        }
     }
 
     /// The server that this node is connected to has no leader to relay to. An election is short, and other servers would say the same

@@ -48,6 +48,12 @@ impl Client {
         self.user_requests.forward(caller, asked, to, number, now, effects);
     }
 
+    /// What was under way on an earlier connection is asked again on this one.
+    pub(super) fn link_up(&mut self, now: Now, server: u64, writes: &mut WriteBatch) {
+        let server_updates = self.servers.link_up(server, now.mono);
+        self.apply_server_updates(now, server_updates, writes);
+    }
+
     /// Answers the users' requests at once. The node's own are sent again when they are overdue, or to another server.
     pub(super) fn link_down(&mut self, server: u64, effects: &mut PendingEffects) {
         self.user_requests.link_down(server, effects);

@@ -5,6 +5,7 @@
 //! configuration names it.
 
 use model::member::{ServerAddress, ServerList};
+use std::collections::BTreeSet;
 
 #[derive(Debug)]
 pub struct AddressBook {
@@ -12,6 +13,8 @@ pub struct AddressBook {
     /// The others that the region lists may be asked, too.
     asks_listed: bool,
     listed: ServerList,
+    /// Those with a connection, as far as the agent tells.
+    linked: BTreeSet<u64>,
     /// The servers to ask, in order of preference.
     ids: Vec<u64>,
     /// The place in `ids` of the server that is asked now.
@@ -20,7 +23,8 @@ pub struct AddressBook {
 
 impl AddressBook {
     pub fn new(configured: Vec<u64>, asks_listed: bool, listed: ServerList) -> AddressBook {
-        let mut book = AddressBook { configured, asks_listed, listed, ids: vec![], at: 0 };
+        let (linked, ids) = (BTreeSet::new(), vec![]);
+        let mut book = AddressBook { configured, asks_listed, listed, linked, ids, at: 0 };
         book.order();
         book
     }
@@ -55,6 +59,21 @@ impl AddressBook {
         self.at = (self.at + 1).checked_rem(self.ids.len()).unwrap_or(0);
     }
 
+    /// There is a connection to the server: it is asked from now on, unless the one that is asked now has a connection, too.
+    pub fn link_up(&mut self, id: u64) {
+        let has_link = self.current().is_some_and(|current| self.linked.contains(&current));
+        self.linked.insert(id);
+        self.order();
+        if !has_link {
+            self.at = self.ids.iter().position(|known| *known == id).unwrap_or(self.at);
+        }
+    }
+
+    pub fn link_down(&mut self, id: u64) {
+        self.linked.remove(&id);
+        self.order();
+    }
+
     /// Takes a newer list; the server that is asked now stays, if it is still there. True: the list, or an address in it, has changed.
     pub fn update(&mut self, list: ServerList, is_other_generation: bool) -> bool {
         let is_newer = is_other_generation || list.index > self.listed.index;
@@ -71,6 +90,9 @@ impl AddressBook {
         let current = self.current();
         let others = self.others().filter(|_| self.asks_listed);
         self.ids = self.configured.iter().copied().chain(others).collect();
+        // whoever answered at an address of the configuration is a server to ask, also before the region has listed it
+        let found: Vec<u64> = self.linked.iter().copied().filter(|id| !self.ids.contains(id)).collect();
+        self.ids.extend(found);
         self.at = self.ids.iter().position(|id| Some(*id) == current).unwrap_or(0);
     }
 }
@@ -111,6 +133,28 @@ mod tests {
         assert_eq!(book.current(), Some(4));
         assert!(book.update(list(11, &[]), false));
         assert_eq!(book.current(), Some(7), "it is gone");
+    }
+
+    #[test]
+    fn a_linked_server_is_asked_before_one_that_is_not() {
+        let mut book = AddressBook::new(vec![], true, ServerList::default());
+        assert_eq!(book.current(), None);
+        book.link_up(5);
+        assert_eq!(book.current(), Some(5), "found at an address of the configuration");
+        assert!(book.update(list(1, &[4, 5, 6]), false));
+        assert_eq!((book.ids(), book.current()), (&[4, 5, 6][..], Some(5)));
+        book.link_up(4);
+        assert_eq!(book.current(), Some(5), "it has a connection");
+        book.rotate();
+        assert_eq!(book.current(), Some(6));
+        book.link_up(4);
+        assert_eq!(book.current(), Some(4), "the one that is asked has none");
+        assert!(book.update(list(2, &[4]), false));
+        assert_eq!(book.ids(), [4, 5], "it is still there");
+        book.link_down(5);
+        assert_eq!(book.ids(), [4]);
+        book.link_down(4);
+        assert_eq!(book.current(), Some(4), "listed");
     }
 
     #[test]

@@ -120,6 +120,26 @@ fn a_forwarded_request_on_a_lost_connection_is_unknown() {
     assert_eq!(w.user_answers.last(), Some(&(2, Ok(response()))));
 }
 
+/// A request that was lost with its connection is repeated on the next one, not only when it is overdue.
+#[test]
+fn a_new_connection_repeats_what_was_under_way() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.config.servers = vec![];
+    w.crash_agent();
+    w.pass(s(40));
+    assert!(!w.client().status().registered, "no server is known");
+    w.server_up = false;
+    w.inbox.push_back(Input::LinkUp { server: 1 });
+    w.settle();
+    w.server_up = true;
+    w.inbox.push_back(Input::LinkDown { server: 1 });
+    w.settle();
+    assert_eq!(w.client().status().servers, [], "nobody is left to ask");
+    w.inbox.push_back(Input::LinkUp { server: 1 });
+    w.settle();
+    assert!(w.client().status().registered, "at once");
+}
+
 /// There is no other server to turn to.
 #[test]
 fn a_lost_connection_to_the_only_server_leaves_nobody_waiting() {
