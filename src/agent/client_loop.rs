@@ -3,7 +3,9 @@
 
 use super::alloc_dir_worker::AllocDirWorker;
 use super::disk_space::DiskSpaceMonitor;
+use super::http_service::server_call::{ForwardCall, ForwardResult, ReplySender};
 use super::inbox;
+use super::links::node_links::NodeLinkSender;
 use super::messages::ClientMessage;
 use super::server_inbox::ServerInboxSender;
 use ::io::client_rpc::GrantRequest;
@@ -21,18 +23,26 @@ use model::time::{Mono, Span};
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use wire::frame;
 use wire::keeper::{Event, KeeperCommand, PROTOCOL};
 use wire::request::Refusal;
 use wire::rpc::Peer;
 
 /// Where the client's effects go.
 pub struct ClientChannels {
-    pub to_server: ServerInboxSender,
+    pub to_servers: ServerPath,
     pub keeper: Sender<KeeperCommand>,
     pub report: Arc<Published<Option<ClientReport>>>,
     pub dirs: AllocDirWorker,
     /// Where each server is, by its raft id.
     pub servers: BTreeMap<u64, String>,
+}
+
+/// How this node speaks with servers.
+pub enum ServerPath {
+    /// With the agent's own alone.
+    Own(ServerInboxSender),
+    Links(NodeLinkSender),
 }
 
 /// How soon commands that found the keeper's queue full are tried again.
@@ -50,6 +60,8 @@ pub struct ClientLoop {
     reported: Option<ClientStatusReport>,
     /// Callers that wait for answers, by token.
     callers: BTreeMap<u64, Sender<Result<RequestOutcome, Refusal>>>,
+    /// Users whose requests are passed on, by token.
+    forwards: BTreeMap<u64, ReplySender<ForwardResult>>,
     next_token: u64,
 }
 
@@ -63,6 +75,7 @@ impl ClientLoop {
             backlog: VecDeque::new(),
             reported: None,
             callers: BTreeMap::new(),
+            forwards: BTreeMap::new(),
             next_token: 0,
         }
     }
@@ -79,6 +92,7 @@ impl ClientLoop {
                     ClientMessage::Input(input) => inputs.push(input),
                     ClientMessage::Keeper(notice) => self.notice(notice, &mut inputs),
                     ClientMessage::Grant(question) => inputs.push(self.register(question)),
+                    ClientMessage::Forward(call) => inputs.push(self.register_forward(call)),
                     ClientMessage::Ping(answer) => {
                         // the watchdog waits for no answer that comes too late
                         let _ = answer.try_send(());
@@ -124,14 +138,30 @@ impl ClientLoop {
         Input::Ask { token: self.next_token, ask: question.ask }
     }
 
+    fn register_forward(&mut self, call: ForwardCall) -> Input {
+        self.next_token += 1;
+        self.forwards.insert(self.next_token, call.reply);
+        Input::Forward { token: self.next_token, hold: call.hold, request: call.request }
+    }
+
+    fn send(&self, to: Peer, bytes: Vec<u8>) {
+        match (&self.channels.to_servers, to) {
+            (ServerPath::Own(inbox), _) => {
+                let input = server::effects::Input::Frame { from: Peer::Node(self.node), bytes };
+                inbox.send_or_drop("a frame to the server", input);
+            }
+            (ServerPath::Links(links), Peer::Server(server)) => {
+                links.send(server, frame::traffic_class_of_node(&bytes), bytes);
+            }
+            // nodes do not speak with each other
+            (ServerPath::Links(_), Peer::Node(_)) => {}
+        }
+    }
+
     /// False when nothing more will come.
     fn execute(&mut self, effect: Effect) -> bool {
         match effect {
-            // the agent's own server, the only one that its node asks
-            Effect::Send { bytes, .. } => {
-                let input = server::effects::Input::Frame { from: Peer::Node(self.node), bytes };
-                self.channels.to_server.send_or_drop("a frame to the server", input);
-            }
+            Effect::Send { to, bytes } => self.send(to, bytes),
             Effect::Keeper(command) => {
                 self.backlog.push_back(command);
                 self.flush();
@@ -144,8 +174,11 @@ impl ClientLoop {
                     let _ = reply.try_send(result);
                 }
             }
-            // an agent without a server does not start yet
-            Effect::Forwarded { .. } => {}
+            Effect::Forwarded { token, result } => {
+                if let Some(reply) = self.forwards.remove(&token) {
+                    reply.send(result);
+                }
+            }
             Effect::ShutdownComplete => return false,
         }
         true
@@ -163,6 +196,9 @@ impl ClientLoop {
         let status = self.client.status();
         if self.reported.as_ref() == Some(&status) {
             return;
+        }
+        if let ServerPath::Links(links) = &self.channels.to_servers {
+            links.set_listed(&status.servers);
         }
         let configured = |server: &ServerAddress| self.channels.servers.get(&server.id).cloned();
         let listed = |server: &ServerAddress| Some(server.rpc_addr.clone()).filter(|at| !at.is_empty());

@@ -3,19 +3,23 @@
 //!
 //! Refuses to know: what is said there.
 
-use super::Part;
 use super::config::Config;
 use super::failure::AgentFailure;
 use super::http_service::HttpService;
-use super::links::{self, LinkParts, LinkSender};
+use super::links::LinkSender;
+use super::links::node_links::{self, NodeLinkParts, NodeLinkSender};
+use super::links::server_links::{self, LinkParts};
+use super::messages::ClientMessage;
 use super::server_inbox::ServerInboxSender;
+use super::{Ended, Part};
 use ::io::http::{HttpLimits, HttpSettings, Published};
 use ::io::quic::{Endpoint, RegionKey};
 use ::io::{entropy, executor};
-use async_channel::Sender;
+use async_channel::{Receiver, Sender};
+use model::id::NodeId;
 use smol::Executor;
 use std::io::{Error, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use wire::rpc::Peer;
 
@@ -69,8 +73,13 @@ pub fn start_links(
     executor: &Arc<Executor<'static>>,
     config: &Config,
     sockets: Vec<UdpSocket>,
-    (own, inbox, sender, service): (u64, &ServerInboxSender, &LinkSender, &Arc<HttpService>),
-    ended: Sender<(Part, Result<(), AgentFailure>)>,
+    ((own, own_node), inbox, sender, service): (
+        (u64, Option<NodeId>),
+        &ServerInboxSender,
+        &LinkSender,
+        &Arc<HttpService>,
+    ),
+    ended: Ended,
 ) -> Result<Option<Endpoint>, AgentFailure> {
     let Some(secret) = config.server.encrypt.as_ref().filter(|_| !sockets.is_empty()) else {
         return Ok(None);
@@ -86,6 +95,7 @@ pub fn start_links(
         events,
         own_addresses,
         own,
+        own_node,
         join: config.server.join.clone(),
         seed: entropy::u64().map_err(named)?,
         inbox: inbox.clone(),
@@ -93,10 +103,50 @@ pub fn start_links(
         status: service.status.clone(),
     };
     let run = async move {
-        let result = links::run(parts).await;
+        let result = server_links::run(parts).await;
         // there is room for each part; without a receiver the agent ends already
         let _ = ended.try_send((Part::Links, result));
     };
     executor::spawn(executor, run).detach();
     Ok(Some(endpoint))
+}
+
+/// Begins to link this node to servers.
+pub fn start_node_links(
+    executor: &Arc<Executor<'static>>,
+    config: &Config,
+    node: NodeId,
+    ((sender, woken), inbox): ((NodeLinkSender, Receiver<()>), Sender<ClientMessage>),
+    ended: Ended,
+) -> Result<Endpoint, AgentFailure> {
+    let named = |e: Error| format!("links to servers: {e}");
+    let secret =
+        config.server.encrypt.as_ref().ok_or("server.encrypt is missing: no server would know this node")?;
+    let key = RegionKey::from_secret(secret.bytes()).map_err(named)?;
+    let identity = key.identity(&config.region, Peer::Node(node)).map_err(named)?;
+    let sockets = dialing_sockets().map_err(named)?;
+    let (endpoint, events) = Endpoint::dialing_only(executor.clone(), sockets, identity).map_err(named)?;
+    let parts = NodeLinkParts {
+        executor: executor.clone(),
+        endpoint: endpoint.clone(),
+        events,
+        join: config.client.join.clone(),
+        seed: entropy::u64().map_err(named)?,
+        inbox,
+        sender,
+        woken,
+    };
+    let run = async move {
+        let result = node_links::run(parts).await;
+        // there is room for each part; without a receiver the agent ends already
+        let _ = ended.try_send((Part::Links, result));
+    };
+    executor::spawn(executor, run).detach();
+    Ok(endpoint)
+}
+
+/// A node dials from any port, and nobody dials it. Not every machine has IPv6.
+fn dialing_sockets() -> Result<Vec<UdpSocket>, Error> {
+    let v4 = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    Ok([v4].into_iter().chain(UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))).collect())
 }

@@ -6,6 +6,7 @@
 
 mod alloc_dir_worker;
 mod client_loop;
+mod client_role;
 pub mod config;
 mod data_dir;
 mod disk_space;
@@ -21,6 +22,7 @@ mod messages;
 mod reload;
 mod server_inbox;
 mod server_loop;
+mod server_role;
 mod signals;
 mod startup;
 mod supervisor;
@@ -29,39 +31,32 @@ mod workers;
 use ::io::executor;
 use ::io::host_stats::HostStatsCollector;
 use ::io::http::{self, HttpSettings, Published};
-use ::io::keeper_connection::{self, KeeperConnection, KeeperStartMode};
 use ::io::quic::Endpoint;
-use ::io::{client_rpc, clock, entropy};
-use alloc_dir_worker::{AllocDirWorker, DirPaths};
+use ::io::{clock, entropy};
 use api::agent::AgentInfo;
 use async_channel::{Receiver, Sender};
-use client_loop::{ClientChannels, ClientLoop};
+use client_role::{ClientParts, ClientRole, forward_queue};
 use config::{Config, Loaded};
 use data_dir::DataDir;
 use failure::AgentFailure;
-use http_service::{HttpService, HttpServiceParts};
-use links::LinkSender;
+use http_service::{HttpService, HttpServiceParts, NodeAccess, ServerAccess};
 use logging::Logging;
 use messages::ClientMessage;
-use model::time::Span;
 pub use reload::ReadConfig;
 use reload::Reloader;
-use server::effects::ScheduleTask;
-use server_inbox::{ServerInboxReceiver, ServerInboxSender, ServerMessage};
-use server_loop::{ServerChannels, ServerLoop};
+use server_inbox::{ServerInboxSender, ServerMessage};
+use server_loop::OpenedServer;
+use server_role::ServerParts;
 use signals::{Signal, Signals};
 use smol::future::or;
 use startup::{OpenedStores, open_data_dir, open_stores};
-use state::store::Reader;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use wire::keeper::KeeperCommand;
 use wire::status::ServerStatus;
-use workers::SharedReservations;
 
 /// How long after the tasks' own time to end the agent waits for them.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -119,11 +114,12 @@ struct Agent {
     service: Arc<HttpService>,
     http_settings: Arc<HttpSettings>,
     listeners: Vec<TcpListener>,
-    /// What links to other servers stand on, if there may be any.
+    /// `None`: the agent is no server.
+    server: Option<ServerInboxSender>,
+    /// `None`: the agent runs no node.
+    client: Option<ClientRole>,
+    /// What links to other machines stand on, if there may be any.
     endpoint: Option<Endpoint>,
-    server_inbox: ServerInboxSender,
-    client_inbox: Sender<ClientMessage>,
-    keeper: Sender<KeeperCommand>,
     /// A part of the agent ended, and why.
     ended: Receiver<(Part, Result<(), AgentFailure>)>,
     threads: Vec<JoinHandle<()>>,
@@ -134,58 +130,57 @@ struct Agent {
 enum Part {
     Server,
     Client,
-    /// The links between servers.
+    /// The links to other machines.
     Links,
 }
+
+/// Where a part of the agent says that it has ended, and why.
+type Ended = Sender<(Part, Result<(), AgentFailure>)>;
 
 impl Agent {
     fn start(config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, AgentFailure> {
         let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
         // first, so that a taken port leaves no directory behind
         let listeners = listeners::http(&config)?;
-        let rpc_sockets = listeners::rpc(&config)?;
+        let sockets = listeners::rpc(&config)?;
         let dir = open_data_dir(&config)?;
         let executor = Arc::new(smol::Executor::new());
-        let server_inbox = ServerInboxSender::default();
-        let (client_inbox, to_client) = async_channel::bounded(inbox::CAPACITY);
-        let OpenedStores { opened, node, client, space } = open_stores(&config, &dir)?;
-        let (calls, to_answer) = async_channel::bounded(inbox::CAPACITY);
-        let agent = identity::agent_info(&config, &reloader.settings, dir.root());
-        let service =
-            http_service(&executor, &config, &dir, agent, opened.reader(), (&server_inbox, calls), &logging)?;
+        let OpenedStores { server, node } = open_stores(&config, &dir)?;
+        let to_server = server.as_ref().map(|_| ServerInboxSender::default());
+        let to_client = node.as_ref().map(|_| async_channel::bounded(inbox::CAPACITY));
+        let (questions, to_answer) = async_channel::bounded(inbox::CAPACITY);
+        let info = identity::agent_info(&config, &reloader.settings, dir.root());
+        let access = (
+            server.as_ref().zip(to_server.clone()).map(|(opened, inbox)| server_access(opened, inbox)),
+            to_client
+                .as_ref()
+                .map(|(inbox, _)| NodeAccess { questions, forwards: forward_queue(inbox.clone()) }),
+        );
+        let service = http_service(&executor, &config, &dir, info, access, &logging)?;
         let http_settings = Arc::new(listeners::http_settings(&config));
-        answer_calls(&executor, (&config, &dir), to_answer, &client_inbox);
-        let keeper = connect_keeper(&executor, &dir, keeper_start_mode(&config)?, client_inbox.clone());
         let (send_end, ended) = async_channel::bounded(3);
-        let (workers, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
-        let (server_id, reservations) = (opened.id(), Arc::default());
-        let mut threads =
-            start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
-        let (to_self, to_node, served) = (server_inbox.clone(), client_inbox.clone(), service.clone());
-        let links = LinkSender::default();
-        let endpoint = listeners::start_links(
-            &executor,
-            &config,
-            rpc_sockets,
-            (server_id, &server_inbox, &links, &service),
-            send_end.clone(),
-        )?;
-        let channels = ServerChannels { to_self, to_node, links, workers, reservations, service: served };
-        let server = ServerLoop::new(opened, channels);
-        let receiver = ServerInboxReceiver::new(server_inbox.clone());
-        threads.push(spawn_brain(Part::Server, send_end.clone(), move || server.run(&receiver))?);
-
-        let places = DirPaths::new(dir.root(), alloc_dir(&config, dir.root()), space.reserve());
-        let channels = ClientChannels {
-            to_server: server_inbox.clone(),
-            keeper: keeper.clone(),
-            report: service.client.clone(),
-            dirs: AllocDirWorker::start(&executor, places, &client_inbox),
-            servers: [(server_id, service.agent.rpc_addr.clone())].into(),
-        };
-        let client = ClientLoop::new(client, space, channels);
-        threads.push(spawn_brain(Part::Client, send_end, move || client.run(&to_client))?);
-
+        let mut threads = vec![];
+        let own_server = server.as_ref().map(OpenedServer::id).zip(to_server.clone());
+        let credentials = node.as_ref().map(|node| node.credentials);
+        let own_node = credentials.map(|(id, _)| id).zip(to_client.as_ref().map(|(inbox, _)| inbox.clone()));
+        let mut endpoint = None;
+        if let Some((opened, inbox)) = server.zip(to_server.clone()) {
+            let (service, ended) = (&service, send_end.clone());
+            let (executor, config) = (&executor, &config);
+            let parts =
+                ServerParts { executor, config, opened, inbox, node: own_node, sockets, service, ended };
+            endpoint = server_role::start(parts, &mut threads)?;
+        }
+        let mut client = None;
+        if let Some((opened, inbox)) = node.zip(to_client) {
+            let (executor, config, dir, service) = (&executor, &config, &dir, &service);
+            let (questions, server, ended) = (to_answer, own_server, send_end);
+            let parts =
+                ClientParts { executor, config, dir, opened, inbox, questions, server, service, ended };
+            let mut role = ClientRole::start(parts, &mut threads)?;
+            endpoint = endpoint.or(role.endpoint.take());
+            client = Some(role);
+        }
         let agent = Agent {
             config,
             logging,
@@ -195,22 +190,23 @@ impl Agent {
             service,
             http_settings,
             listeners,
+            server: to_server,
+            client,
             endpoint,
-            server_inbox,
-            client_inbox,
-            keeper,
             ended,
             threads,
             signals,
         };
-        agent.fingerprint(node);
+        if let Some(credentials) = credentials {
+            agent.fingerprint(credentials);
+        }
         Ok(agent)
     }
 
     /// Looks at the machine, off the main thread, and tells the client.
     fn fingerprint(&self, node: identity::NodeCredentials) {
         let (config, alloc_dir) = (self.config.clone(), alloc_dir(&self.config, self.dir.root()));
-        let inbox = self.client_inbox.clone();
+        let Some(inbox) = self.client.as_ref().map(|client| client.inbox.clone()) else { return };
         let look = async move {
             let info = executor::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
             let input = client::effects::Input::Fingerprint(Box::new(info));
@@ -241,7 +237,8 @@ impl Agent {
             supervisor::ready();
             let (stop, asked_to_stop) = async_channel::bounded(1);
             spawn("started", move || started(Started { http, stop }))?;
-            let watchdog = supervisor::watchdog(self.server_inbox.clone(), self.client_inbox.clone());
+            let client = self.client.as_ref().map(|client| client.inbox.clone());
+            let watchdog = supervisor::watchdog(self.server.clone(), client);
             executor::spawn(&self.executor, watchdog).detach();
 
             let outcome = self.wait(&asked_to_stop).await;
@@ -319,11 +316,22 @@ impl Agent {
     /// Tasks of a `-dev` agent are stopped within their own time; those of a durable one do not notice. A second signal
     /// ends the waiting.
     async fn stop_brains(&mut self) -> Result<(), AgentFailure> {
+        let result = match self.client.take() {
+            Some(client) => self.stop_client(&client).await,
+            None => Ok(()),
+        };
+        if let Some(server) = &self.server {
+            server.stop();
+        }
+        result
+    }
+
+    async fn stop_client(&mut self, client: &ClientRole) -> Result<(), AgentFailure> {
         let kill_tasks = self.config.dev;
         let input = client::effects::Input::Shutdown { kill_tasks };
         let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
         let done = async {
-            if self.client_inbox.send(ClientMessage::Input(input)).await.is_err() {
+            if client.inbox.send(ClientMessage::Input(input)).await.is_err() {
                 return self.ended.try_recv().map_or(Ok(()), |(_, why)| why);
             }
             while let Ok((brain, result)) = self.ended.recv().await {
@@ -343,26 +351,9 @@ impl Agent {
         };
         let result = or(done, or(patience, impatient)).await;
         if kill_tasks {
-            self.end_keeper().await;
+            client.end_keeper(self.dir.root()).await;
         }
-        self.server_inbox.stop();
         result
-    }
-
-    /// A `-dev` agent takes its keeper with it.
-    async fn end_keeper(&self) {
-        let shutdown = KeeperCommand::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
-        // fails without a connection to the keeper: what follows waits only while a keeper answers
-        let _ = self.keeper.try_send(shutdown);
-        let gone = async {
-            while keeper_connection::answers(self.dir.root()) {
-                smol::Timer::after(Duration::from_millis(5)).await;
-            }
-        };
-        or(gone, async {
-            smol::Timer::after(STOP_GRACE).await;
-        })
-        .await;
     }
 
     /// The stores are closed before the directory is given up, unless a brain did not stop: that one is not waited for.
@@ -377,27 +368,29 @@ impl Agent {
     }
 }
 
-const SIGKILL: i32 = 9;
+fn server_access(opened: &OpenedServer, inbox: ServerInboxSender) -> ServerAccess {
+    ServerAccess {
+        reader: opened.reader(),
+        calls: Box::new(move |call| inbox.send(ServerMessage::Call(call))),
+    }
+}
 
-/// The service that answers HTTP requests. `server` gets its calls, and through `calls` this agent's node.
+/// The service that answers HTTP requests.
 fn http_service(
     executor: &Arc<smol::Executor<'static>>,
     config: &Config,
     dir: &DataDir,
     agent: AgentInfo,
-    reader: Reader,
-    (server, calls): (&ServerInboxSender, Sender<client_rpc::RpcCall>),
+    (server, node): (Option<ServerAccess>, Option<NodeAccess>),
     logging: &Logging,
 ) -> Result<Arc<HttpService>, String> {
-    let server = server.clone();
     Ok(Arc::new(HttpService::new(HttpServiceParts {
         executor: executor.clone(),
         agent,
-        reader,
         status: Arc::new(Published::new(ServerStatus::default())),
         client: Arc::new(Published::new(None)),
-        server: Box::new(move |call| server.send(ServerMessage::Call(call))),
-        node: calls,
+        server,
+        node,
         plan_job: Arc::new(workers::plan_job),
         explain: Arc::new(workers::explain),
         clock: Box::new(clock::mono),
@@ -408,20 +401,6 @@ fn http_service(
     })))
 }
 
-/// Answers requests to this agent's node, which asks its brain what is allowed.
-fn answer_calls(
-    executor: &Arc<smol::Executor<'static>>,
-    (config, dir): (&Config, &DataDir),
-    calls: Receiver<client_rpc::RpcCall>,
-    inbox: &Sender<ClientMessage>,
-) {
-    let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
-    executor::spawn(executor, forward(to_brain, inbox.clone(), ClientMessage::Grant)).detach();
-    let data_dir = dir.root().to_path_buf();
-    let places = client_rpc::NodeDirs { alloc_dir: alloc_dir(config, &data_dir), data_dir };
-    executor::spawn(executor, client_rpc::serve(executor.clone(), calls, questions, places)).detach();
-}
-
 fn event_buffer_entries(config: &Config) -> usize {
     if config.server.event_broker { config.server.event_buffer_entries as usize } else { 0 }
 }
@@ -430,61 +409,13 @@ fn alloc_dir(config: &Config, data_dir: &Path) -> PathBuf {
     config.client.alloc_dir.clone().unwrap_or_else(|| data_dir.join("alloc"))
 }
 
-fn keeper_start_mode(config: &Config) -> Result<KeeperStartMode, String> {
-    let exe = std::env::current_exe().map_err(|e| format!("the path of this binary: {e}"))?;
-    if config.dev {
-        Ok(KeeperStartMode::Owned { exe })
-    } else if supervisor::is_systemd() {
-        Ok(KeeperStartMode::External)
-    } else {
-        Ok(KeeperStartMode::Detached { exe })
-    }
-}
-
-async fn forward<T, M>(from: Receiver<T>, inbox: Sender<M>, wrap: fn(T) -> M) {
-    while let Ok(next) = from.recv().await {
-        if inbox.send(wrap(next)).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// Connects to the keeper; its notices go to the client.
-fn connect_keeper(
-    executor: &smol::Executor<'static>,
-    dir: &DataDir,
-    keeper_start_mode: KeeperStartMode,
-    inbox: Sender<ClientMessage>,
-) -> Sender<KeeperCommand> {
-    let (KeeperConnection { commands, notices }, drive) =
-        keeper_connection::open(dir.root().to_path_buf(), keeper_start_mode);
-    executor::spawn(executor, drive).detach();
-    executor::spawn(executor, forward(notices, inbox, ClientMessage::Keeper)).detach();
-    commands
-}
-
-fn start_workers(
-    count: u32,
-    (tasks, results): (&Receiver<ScheduleTask>, &ServerInboxSender),
-    reservations: &Arc<SharedReservations>,
-    service: &Arc<HttpService>,
-) -> Result<Vec<JoinHandle<()>>, String> {
-    let start = |n: u32| {
-        let (tasks, results) = (tasks.clone(), results.clone());
-        let (reservations, service) = (reservations.clone(), service.clone());
-        let work = move || workers::run(&tasks, &results, &reservations, || service.reader.clone());
-        spawn(&format!("scheduler-{n}"), work)
-    };
-    (0..count).map(start).collect()
-}
-
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
     thread::Builder::new().name(name.to_string()).spawn(body).map_err(|e| format!("thread {name}: {e}"))
 }
 
 fn spawn_brain<E: Into<AgentFailure>>(
     part: Part,
-    ended: Sender<(Part, Result<(), AgentFailure>)>,
+    ended: Ended,
     body: impl FnOnce() -> Result<(), E> + Send + 'static,
 ) -> Result<JoinHandle<()>, String> {
     spawn(&format!("{part:?}").to_lowercase(), move || {

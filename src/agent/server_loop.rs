@@ -15,7 +15,7 @@ use super::workers::SharedReservations;
 use ::io::disk::Disk;
 use ::io::{clock, entropy, host_stats, keys};
 use async_channel::Sender;
-use model::id::server_id;
+use model::id::{NodeId, server_id};
 use model::key::Seed;
 use model::time::Mono;
 use server::effects::{Effect, Input, ScheduleTask};
@@ -36,8 +36,9 @@ use wire::rpc::Peer;
 pub struct ServerChannels {
     /// Back to this loop.
     pub to_self: ServerInboxSender,
-    pub to_node: Sender<ClientMessage>,
-    /// To other servers.
+    /// The agent's own node, if it has one.
+    pub to_node: Option<(NodeId, Sender<ClientMessage>)>,
+    /// To other servers and nodes.
     pub links: LinkSender,
     pub workers: Sender<ScheduleTask>,
     pub reservations: Arc<SharedReservations>,
@@ -180,18 +181,9 @@ impl ServerLoop {
 
     fn execute_effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { to: Peer::Node(_), bytes } => {
-                let from = Peer::Server(self.opened.id());
-                inbox::send_or_drop(
-                    &self.channels.to_node,
-                    "a frame to the node",
-                    ClientMessage::Input(client::effects::Input::Frame { from, bytes }),
-                );
-            }
-            Effect::Send { to: Peer::Server(to), bytes } => {
-                self.channels.links.send(to, frame::traffic_class(&bytes), bytes);
-            }
+            Effect::Send { to, bytes } => self.send(to, bytes),
             Effect::SendSnapshot { to, message } => {
+                let to = Peer::Server(to);
                 self.channels.links.send(to, TrafficClass::Snapshots, record::encode(&message));
             }
             Effect::Reply { token, result } => {
@@ -212,6 +204,21 @@ impl ServerLoop {
             Effect::Serve { serving, request, leader_only } => self.serve(serving, request, leader_only),
             Effect::MakeSigningKey => self.make_signing_key(),
             Effect::Schedule(task) => inbox::send_or_drop(&self.channels.workers, "an evaluation", *task),
+        }
+    }
+
+    fn send(&self, to: Peer, bytes: Vec<u8>) {
+        let class = match to {
+            Peer::Server(_) => frame::traffic_class(&bytes),
+            Peer::Node(_) => frame::traffic_class_of_node(&bytes),
+        };
+        match &self.channels.to_node {
+            Some((own, inbox)) if to == Peer::Node(*own) => {
+                let from = Peer::Server(self.opened.id());
+                let frame = ClientMessage::Input(client::effects::Input::Frame { from, bytes });
+                inbox::send_or_drop(inbox, "a frame to the node", frame);
+            }
+            _ => self.channels.links.send(to, class, bytes),
         }
     }
 

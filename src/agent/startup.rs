@@ -6,9 +6,8 @@ use super::disk_space::DiskSpaceMonitor;
 use super::failure::AgentFailure;
 use super::identity;
 use super::server_loop::OpenedServer;
-use super::{alloc_dir, supervisor};
-use ::io::{clock, entropy, zones};
-use client::{self, Client};
+use super::supervisor;
+use ::io::{entropy, zones};
 use model::job::JobType;
 use server::heartbeat::HeartbeatRules;
 use state::client_store::{ClientStore, RecoveredAlloc};
@@ -58,32 +57,35 @@ fn enabled_schedulers(config: &Config) -> Vec<JobType> {
     if named.is_empty() { JobType::ALL.into() } else { named.iter().flatten().copied().collect() }
 }
 
+/// What the roles of this agent have on disk.
 pub struct OpenedStores {
-    pub opened: OpenedServer,
-    pub node: identity::NodeCredentials,
-    pub client: Client,
+    pub server: Option<OpenedServer>,
+    pub node: Option<OpenedNode>,
+}
+
+pub struct OpenedNode {
+    pub credentials: identity::NodeCredentials,
+    pub store: ClientStore,
+    pub recovered: Vec<RecoveredAlloc>,
     pub space: DiskSpaceMonitor,
 }
 
 /// Opens both at the same time: a first start mostly waits for the disk.
 pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, AgentFailure> {
     thread::scope(|scope| {
-        let server =
-            scope.spawn(|| OpenedServer::open(&dir.server_store(), server_config(config), !config.dev));
-        let node = dir.identity()?;
-        let (store, recovered, space) = open_client_store(config, dir)?;
-        let opened = server.join().map_err(|_| "opening the server's store panicked")??;
-        let settings = client_config(config, node, opened.id(), &alloc_dir(config, dir.root()));
-        let seed = entropy::u64().map_err(|e| e.to_string())?;
-        let client = Client::new(settings, store, recovered, seed, clock::now());
-        Ok(OpenedStores { opened, node, client, space })
+        let open = || OpenedServer::open(&dir.server_store(), server_config(config), !config.dev);
+        let opening = config.server.enabled.then(|| scope.spawn(open));
+        let node = if config.client.enabled { Some(open_node(config, dir)?) } else { None };
+        let server = match opening {
+            Some(opening) => Some(opening.join().map_err(|_| "opening the server's store panicked")??),
+            None => None,
+        };
+        Ok(OpenedStores { server, node })
     })
 }
 
-fn open_client_store(
-    config: &Config,
-    dir: &DataDir,
-) -> Result<(ClientStore, Vec<RecoveredAlloc>, DiskSpaceMonitor), String> {
+fn open_node(config: &Config, dir: &DataDir) -> Result<OpenedNode, String> {
+    let credentials = dir.identity()?;
     let path = client_store(config, dir.root());
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let disk = ::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
@@ -91,7 +93,7 @@ fn open_client_store(
     let second = disk.sibling("log.1").map_err(|e| named(&e))?;
     let (store, recovered) = ClientStore::open([Box::new(disk), Box::new(second)]).map_err(|e| named(&e))?;
     pending_create.complete().map_err(|e| named(&e))?;
-    Ok((store, recovered, space))
+    Ok(OpenedNode { credentials, store, recovered, space })
 }
 
 /// Where the client's own state lies: the first of its two files.
@@ -103,13 +105,13 @@ pub fn client_store(config: &Config, data_dir: &Path) -> PathBuf {
 pub fn client_config(
     config: &Config,
     node: identity::NodeCredentials,
-    server: u64,
+    own_server: Option<u64>,
     alloc_dir: &Path,
 ) -> client::config::Config {
     let mut settings = client::config::Config::new(node.0, node.1, alloc_dir.display().to_string());
     settings.region.clone_from(&config.region);
-    settings.servers = vec![server];
-    settings.asks_listed = false;
+    settings.asks_listed = own_server.is_none();
+    settings.servers.extend(own_server);
     settings.max_kill_timeout = config.client.max_kill_timeout;
     settings.max_ended = config.client.gc_max_allocs as usize;
     settings.remote_exec = config.client.remote_exec;

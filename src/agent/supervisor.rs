@@ -60,18 +60,19 @@ fn notify(state: &[NotifyState<'_>]) {
     }
 }
 
-/// Tells the watchdog that the agent is alive, as long as both brains answer. When one hangs, systemd restarts the agent.
-pub async fn watchdog(server: ServerInboxSender, client: Sender<ClientMessage>) {
+/// Tells the watchdog that the agent is alive, as long as its brains answer. When one hangs, systemd restarts the agent.
+pub async fn watchdog(server: Option<ServerInboxSender>, client: Option<Sender<ClientMessage>>) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let pause = limit / 3;
     loop {
         smol::Timer::after(pause).await;
-        let (ping, server_answers) = async_channel::bounded(1);
-        let (pong, client_answers) = async_channel::bounded::<()>(1);
-        let asked = server.send(ServerMessage::Ping(ping)).is_ok()
-            && client.try_send(ClientMessage::Ping(pong)).is_ok();
+        let (to_server, server_answers) = async_channel::bounded(1);
+        let (to_client, client_answers) = async_channel::bounded::<()>(1);
+        // a brain that there is none of answers by its channel's end
+        let asked = server.as_ref().is_none_or(|server| server.send(ServerMessage::Ping(to_server)).is_ok())
+            && client.as_ref().is_none_or(|client| client.try_send(ClientMessage::Ping(to_client)).is_ok());
         let answered = async {
-            // a brain that has ended closes its channel, which counts as an answer: its end is reported elsewhere
+            // so does one that has ended: its end is reported elsewhere
             let _ = server_answers.recv().await;
             let _ = client_answers.recv().await; // the same
             true

@@ -108,10 +108,12 @@ pub enum LinkRefusal {
     Busy,
     /// The handshake took too long.
     TooSlow,
+    /// A node is linked to another server by now.
+    Unused,
 }
 
 impl LinkRefusal {
-    const ALL: [LinkRefusal; 13] = [
+    const ALL: [LinkRefusal; 14] = [
         LinkRefusal::Stopping,
         LinkRefusal::OtherKey,
         LinkRefusal::OtherRegion,
@@ -125,6 +127,7 @@ impl LinkRefusal {
         LinkRefusal::AlreadyLinked,
         LinkRefusal::Busy,
         LinkRefusal::TooSlow,
+        LinkRefusal::Unused,
     ];
 
     /// The number that the other side is told.
@@ -164,6 +167,7 @@ impl fmt::Display for LinkRefusal {
             LinkRefusal::AlreadyLinked => "the two have another link already",
             LinkRefusal::Busy => "there are too many links or handshakes: it is tried again",
             LinkRefusal::TooSlow => "the handshake took too long: check the line between the two",
+            LinkRefusal::Unused => "the node is linked to another server",
         })
     }
 }

@@ -34,6 +34,7 @@ mod planning;
 mod ports;
 mod preemption;
 mod region;
+mod roles;
 mod scaling;
 mod screen;
 mod smuggling;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Elections, handshakes and syncs of several agents share a machine with all other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
-const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+pub const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 const OTHER_KEY: &str = "QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
 
 struct Server {
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-fn free_udp_port() -> u16 {
+pub fn free_udp_port() -> u16 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let start = u64::from(std::process::id() % 160) * 100;
     wait::until("a free port", || {
@@ -92,7 +92,7 @@ fn free_udp_port() -> u16 {
 }
 
 #[track_caller]
-fn within<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+pub fn within<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait::within(PATIENCE, look).unwrap_or_else(|| panic!("waited {PATIENCE:?} in vain: {what}"))
 }
 

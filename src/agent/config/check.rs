@@ -61,15 +61,11 @@ fn forbids(config: &Config, option: &str, listed: bool) -> bool {
 }
 
 fn roles(config: &Config) -> Option<String> {
-    let text = match (config.server.enabled, config.client.enabled) {
-        (true, true) => return None,
-        (false, false) => {
-            "Neither server nor client is enabled: say server { enabled = true } and client { enabled = true }, or -dev"
-        }
-        (true, false) => "not supported yet: an agent that is only a server; add client { enabled = true }",
-        (false, true) => "not supported yet: an agent that is only a client; add server { enabled = true }",
-    };
-    Some(text.to_string())
+    let is_nothing = !config.server.enabled && !config.client.enabled;
+    is_nothing.then(|| {
+        "Neither server nor client is enabled: say server { enabled = true } or client { enabled = true }, or both, or -dev"
+            .to_string()
+    })
 }
 
 fn server(config: &Config) -> Option<String> {

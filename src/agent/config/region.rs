@@ -73,7 +73,7 @@ fn own_addresses(config: &Config) -> OwnAddresses {
 pub fn problem(config: &Config) -> Option<String> {
     let server = &config.server;
     if !server.enabled {
-        return None;
+        return node_without_key(config);
     }
     let other = server.join.addresses().next();
     match (server.bootstrap_expect, other, &server.encrypt) {
@@ -86,6 +86,12 @@ pub fn problem(config: &Config) -> Option<String> {
         (_, _, Some(_)) => unreachable_address(config),
         _ => None,
     }
+}
+
+/// Servers would not know a node that has nothing to show.
+fn node_without_key(config: &Config) -> Option<String> {
+    let has_none = config.client.enabled && config.server.encrypt.is_none();
+    has_none.then(|| no_key("this agent's node needs servers on other machines"))
 }
 
 fn no_key(why: &str) -> String {
@@ -137,7 +143,15 @@ pub fn warnings(config: &Config) -> Vec<String> {
         ));
     }
     let own = own_addresses(config);
-    if let Some(other) = config.client.join.addresses().find(|other| !own.is(other)) {
+    if !server.enabled && config.client.join.addresses().next().is_none() {
+        found.push(
+            "no server is named: say client { server_join { retry_join = [\"...\"] } }, unless this node has been part of its region before"
+                .to_string(),
+        );
+    }
+    if server.enabled
+        && let Some(other) = config.client.join.addresses().find(|other| !own.is(other))
+    {
         found.push(format!("client.servers and client.server_join have no effect: the agent's own server is asked, not {other}"));
     }
     found

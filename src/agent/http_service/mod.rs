@@ -28,7 +28,7 @@ use blocking_queries::BlockingQueries;
 use events::EventStreams;
 use model::id::AllocId;
 use model::time::Mono;
-use server_call::{CALL_TIMEOUT, CallQueue};
+use server_call::{CALL_TIMEOUT, CallQueue, ForwardCall, ServerCall};
 use smol::Timer;
 use smol::future::or;
 use smol::lock::Semaphore;
@@ -61,14 +61,13 @@ const MAX_WAITING_SEARCHES: usize = 64;
 pub struct HttpServiceParts {
     pub executor: Arc<smol::Executor<'static>>,
     pub agent: AgentInfo,
-    pub reader: Reader,
     pub status: Arc<Published<ServerStatus>>,
-    /// `None` inside: this agent runs no node.
+    /// `None` inside: this agent runs no node, or has not looked at it yet.
     pub client: Arc<Published<Option<ClientReport>>>,
-    /// Calls of the server. Bounded; when it is full, callers are told to come back.
-    pub server: CallQueue,
-    /// Questions to this agent's node. Bounded, as `server`.
-    pub node: Sender<RpcCall>,
+    /// `None`: this agent runs no server.
+    pub server: Option<ServerAccess>,
+    /// `None`: this agent runs no node.
+    pub node: Option<NodeAccess>,
     pub plan_job: JobPlanner,
     pub explain: Explainer,
     /// The process's monotonic time.
@@ -81,18 +80,31 @@ pub struct HttpServiceParts {
     pub machine: Arc<HostStatsCollector>,
 }
 
+/// What the service has of this agent's server.
+pub struct ServerAccess {
+    pub reader: Reader,
+    /// Bounded; when it is full, callers are told to come back.
+    pub calls: CallQueue<ServerCall>,
+}
+
+/// What the service has of this agent's node. Both queues are bounded, as a server's is.
+pub struct NodeAccess {
+    pub questions: Sender<RpcCall>,
+    /// Requests that a server has to answer.
+    pub forwards: CallQueue<ForwardCall>,
+}
+
 pub struct HttpService {
     executor: Arc<smol::Executor<'static>>,
     pub agent: AgentInfo,
-    pub reader: Reader,
     pub status: Arc<Published<ServerStatus>>,
     pub client: Arc<Published<Option<ClientReport>>>,
     pub blocking_queries: BlockingQueries,
     pub events: EventStreams,
     pub monitor: Arc<Monitor>,
     machine: Arc<HostStatsCollector>,
-    server: CallQueue,
-    node: Sender<RpcCall>,
+    server: Option<ServerAccess>,
+    node: Option<NodeAccess>,
     plan_job: JobPlanner,
     explain: Explainer,
     computations: Arc<Semaphore>,
@@ -138,7 +150,6 @@ impl HttpService {
         HttpService {
             executor: parts.executor,
             agent: parts.agent,
-            reader: parts.reader,
             status: parts.status,
             client: parts.client,
             blocking_queries: BlockingQueries::default(),
@@ -195,6 +206,12 @@ impl HttpService {
                     Ok(response) => return Ok(Answer::Whole(response)),
                     Err(wait) => wait,
                 },
+                RouteOutcome::ForwardToServer { hold, otherwise } => {
+                    match self.forward_to_server(request, hold, otherwise).await {
+                        Ok(response) => return Ok(Answer::Whole(response)),
+                        Err(wait) => wait,
+                    }
+                }
                 // Boxed, so that a request that waits holds nothing but its wait.
                 outcome => return Ok(Box::pin(self.execute(outcome)).await),
             };
@@ -231,7 +248,8 @@ impl HttpService {
                 };
             }
             RouteOutcome::AskClient(ask, presentation) => {
-                match client_rpc::call(&self.node, |reply| RpcCall { ask, reply }).await {
+                let Some(node) = &self.node else { return Answer::Whole(no_node()) };
+                match client_rpc::call(&node.questions, |reply| RpcCall { ask, reply }).await {
                     Ok(CallResult::Reply(answer)) => presentation.response(&answer),
                     Ok(CallResult::Session(session)) => return Answer::Session(session),
                     Ok(CallResult::Stream(pieces)) => {
@@ -267,10 +285,10 @@ impl HttpService {
                 let explain = self.explain.clone();
                 explained.response(self.compute(move |reader| explain(reader, &subject)).await)
             }
-            RouteOutcome::Wait(_) | RouteOutcome::ConfirmRead(_) | RouteOutcome::Forward(_) => {
-                unreachable!("these come before an answer")
-            }
-            RouteOutcome::ForwardToServer { .. } => unreachable!("this agent runs a server"),
+            RouteOutcome::Wait(_)
+            | RouteOutcome::ConfirmRead(_)
+            | RouteOutcome::Forward(_)
+            | RouteOutcome::ForwardToServer { .. } => unreachable!("these come before an answer"),
         })
     }
 
@@ -303,15 +321,17 @@ impl HttpService {
     fn request_alloc_stats(&self, alloc: AllocId) -> Receiver<Result<CallResult, Refusal>> {
         let (reply, answered) = async_channel::bounded(1);
         let ask = ClientRequest::AllocResourceUsage { alloc, task: None };
-        // when the queue is full, the caller sees that no answer comes
-        let _ = self.node.try_send(RpcCall { ask, reply });
+        if let Some(node) = &self.node {
+            // when the queue is full, the caller sees that no answer comes
+            let _ = node.questions.try_send(RpcCall { ask, reply });
+        }
         answered
     }
 
     fn step(&self, request: &Request, state: WaitState) -> RouteOutcome {
         let (status, client) = (self.status.get(), self.client.get());
         let context = RequestContext {
-            reader: Some(&self.reader),
+            reader: self.server.as_ref().map(|server| &server.reader),
             status: &status,
             agent: &self.agent,
             zones: zones::zone,
@@ -359,7 +379,10 @@ impl HttpService {
             let message = "too many jobs are being planned or explained: try again in a second";
             return Err(Refusal::new(RefusalKind::Busy, message));
         };
-        let reader = self.reader.clone();
+        let reader = match &self.server {
+            Some(server) => server.reader.clone(),
+            None => return Err(Refusal::new(RefusalKind::Unavailable, NO_SERVER)),
+        };
         let found = executor::unblock(move || {
             let found = work(&reader);
             drop(place);
@@ -394,6 +417,12 @@ impl HttpService {
         }
         Ok(())
     }
+}
+
+const NO_SERVER: &str = "this agent runs no server: ask one";
+
+fn no_node() -> Response {
+    Response::text(501, "this agent runs no node: ask one that does")
 }
 
 fn stream(content_type: &str, chunks: Result<Receiver<Bytes>, Response>) -> Answer {

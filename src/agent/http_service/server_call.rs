@@ -1,15 +1,17 @@
-//! Calls from the HTTP service to the server's brain, and waiting for their answers.
+//! Calls from the HTTP service to the server's brain, or by way of the client's to another server, and waiting for their answers.
 //!
 //! Refuses to know: the brain's queue, which is a function that takes the calls.
 
-use super::HttpService;
+use super::{HttpService, NO_SERVER};
+use ::io::clock;
 use api::response::Response;
 use api::{Wait, WaitState};
 use async_channel::Sender;
+use model::time::Span;
 use smol::Timer;
 use smol::future::or;
 use std::time::Duration;
-use wire::http::{ForwardFailure, ForwardedResponse, Request};
+use wire::http::{ForwardFailure, ForwardedResponse, Method, Request};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 pub type WriteResult = Result<WriteReply, Refusal>;
@@ -32,8 +34,16 @@ pub enum NotSent {
     Closed,
 }
 
-/// Takes calls for the server's turn, or says why not; it never waits.
-pub type CallQueue = Box<dyn Fn(ServerCall) -> Result<(), NotSent> + Send + Sync>;
+/// Takes calls for a brain's turn, or says why not; it never waits.
+pub type CallQueue<T> = Box<dyn Fn(T) -> Result<(), NotSent> + Send + Sync>;
+
+/// A request that the node of an agent without a server is to pass on.
+pub struct ForwardCall {
+    /// For how long the server may hold the answer back.
+    pub hold: Span,
+    pub request: Box<Request>,
+    pub reply: ReplySender<ForwardResult>,
+}
 
 /// Where the answer to a call goes. Dropped unanswered, it gives the caller the answer that the call's outcome is unknown.
 pub struct ReplySender<T>(Sender<T>);
@@ -49,11 +59,16 @@ impl<T> ReplySender<T> {
 /// How long a caller waits for the servers' answer.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How much longer a user of a node's agent waits than the node does.
+const FORWARD_GRACE: Duration = Duration::from_secs(5);
+
 /// How long an agent that is stopping waits for another server to lead.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a call has no answer.
 enum CallFailed {
+    /// This agent runs nothing that could answer it.
+    NoBrain,
     Full,
     Stopping,
     /// The server's brain was dropped with the call.
@@ -64,6 +79,7 @@ enum CallFailed {
 impl From<CallFailed> for Refusal {
     fn from(failed: CallFailed) -> Refusal {
         let (kind, message) = match failed {
+            CallFailed::NoBrain => (RefusalKind::Unavailable, NO_SERVER),
             CallFailed::Full => {
                 (RefusalKind::Busy, "too many requests wait for the server: try again in a second")
             }
@@ -110,7 +126,9 @@ impl HttpService {
     pub(super) async fn confirm_read(&self, otherwise: Wait) -> Result<WaitState, Refusal> {
         match self.call_server(ServerCall::ConfirmRead).await {
             Ok(true) => Ok(otherwise.state.confirmed()),
-            Err(failed @ (CallFailed::Full | CallFailed::Stopping)) => Err(failed.into()),
+            Err(failed @ (CallFailed::NoBrain | CallFailed::Full | CallFailed::Stopping)) => {
+                Err(failed.into())
+            }
             Ok(false) | Err(_) => {
                 let state = otherwise.state;
                 self.wait(otherwise).await?;
@@ -122,27 +140,65 @@ impl HttpService {
     /// The leader's answer. `Err`: nothing was done, and the request is to be looked at again.
     pub(super) async fn forward(&self, request: &Request, otherwise: Wait) -> Result<Response, Wait> {
         let asked = Box::new(request.clone());
-        let refusal = match self.call_server(|reply| ServerCall::Forward(asked, reply)).await {
-            Ok(Ok(response)) => return Ok(response.into()),
-            Ok(Err(ForwardFailure::NotDone)) => return Err(otherwise),
-            Ok(Err(ForwardFailure::Refused(refusal))) => refusal,
-            Ok(Err(ForwardFailure::Unknown)) => CallFailed::Dropped.into(),
-            Err(failed) => failed.into(),
-        };
-        Ok(refusal.into())
+        let result = self.call_server(|reply| ServerCall::Forward(asked, reply)).await;
+        forwarded(request, result, otherwise)
+    }
+
+    /// The answer of the server that this agent's node is connected to. `Err`: as above.
+    pub(super) async fn forward_to_server(
+        &self,
+        request: &Request,
+        hold: Span,
+        otherwise: Wait,
+    ) -> Result<Response, Wait> {
+        let asked = Box::new(request.clone());
+        let call = |reply| ForwardCall { hold, request: asked, reply };
+        let queue = self.node.as_ref().map(|node| &node.forwards);
+        // the node gives up sooner, and says what is known
+        let limit = CALL_TIMEOUT + clock::duration(hold) + FORWARD_GRACE;
+        forwarded(request, call_brain(queue, call, limit).await, otherwise)
     }
 
     async fn call_server<T>(&self, call: impl FnOnce(ReplySender<T>) -> ServerCall) -> Result<T, CallFailed> {
-        let (reply, answered) = async_channel::bounded(1);
-        (self.server)(call(ReplySender(reply))).map_err(|e| match e {
-            NotSent::Full => CallFailed::Full,
-            NotSent::Closed => CallFailed::Stopping,
-        })?;
-        let answer = async { answered.recv().await.map_err(|_| CallFailed::Dropped) };
-        let timeout = async {
-            Timer::after(CALL_TIMEOUT).await;
-            Err(CallFailed::TimedOut)
-        };
-        or(answer, timeout).await
+        call_brain(self.server.as_ref().map(|server| &server.calls), call, CALL_TIMEOUT).await
     }
+}
+
+/// What the user is told. `Err`: nothing was done, and the request is to be looked at again.
+fn forwarded(
+    request: &Request,
+    result: Result<ForwardResult, CallFailed>,
+    otherwise: Wait,
+) -> Result<Response, Wait> {
+    let refusal = match result {
+        // a read that was lost on its way can be asked again
+        Ok(Err(ForwardFailure::Unknown)) | Err(CallFailed::Dropped) if request.method == Method::Get => {
+            return Err(otherwise);
+        }
+        Ok(Ok(response)) => return Ok(response.into()),
+        Ok(Err(ForwardFailure::NotDone)) => return Err(otherwise),
+        Ok(Err(ForwardFailure::Refused(refusal))) => refusal,
+        Ok(Err(ForwardFailure::Unknown)) => CallFailed::Dropped.into(),
+        Err(failed) => failed.into(),
+    };
+    Ok(refusal.into())
+}
+
+async fn call_brain<T, C>(
+    queue: Option<&CallQueue<C>>,
+    call: impl FnOnce(ReplySender<T>) -> C,
+    limit: Duration,
+) -> Result<T, CallFailed> {
+    let (reply, answered) = async_channel::bounded(1);
+    let queue = queue.ok_or(CallFailed::NoBrain)?;
+    queue(call(ReplySender(reply))).map_err(|e| match e {
+        NotSent::Full => CallFailed::Full,
+        NotSent::Closed => CallFailed::Stopping,
+    })?;
+    let answer = async { answered.recv().await.map_err(|_| CallFailed::Dropped) };
+    let timeout = async {
+        Timer::after(limit).await;
+        Err(CallFailed::TimedOut)
+    };
+    or(answer, timeout).await
 }

@@ -47,7 +47,7 @@ struct Server {
     questions: Receiver<GrantRequest>,
 }
 
-fn queue(calls: Sender<ServerCall>) -> CallQueue {
+fn queue(calls: Sender<ServerCall>) -> CallQueue<ServerCall> {
     Box::new(move |call| {
         calls.try_send(call).map_err(|e| match e {
             TrySendError::Full(_) => NotSent::Full,
@@ -85,11 +85,10 @@ impl Server {
             plan_job: Arc::new(|_, _| Ok(JobPlanReply::default())),
             explain: Arc::new(|_, _| Err(Refusal::new(RefusalKind::NotFound, "job not found"))),
             agent,
-            reader: region.store.reader(),
             status: Arc::new(Published::new(status)),
             client: Arc::new(Published::new(Some(client))),
-            server: queue(calls_of_server),
-            node: calls,
+            server: Some(ServerAccess { reader: region.store.reader(), calls: queue(calls_of_server) }),
+            node: Some(NodeAccess { questions: calls, forwards: Box::new(|_| Err(NotSent::Closed)) }),
             clock: Box::new(move || Mono(began.elapsed().as_nanos() as u64)),
             seed: 1,
             event_buffer_entries: 4,

@@ -1,43 +1,38 @@
-//! The links of this server to the others of its region: who is dialed, which links stay, and what comes over them into the brain's
-//! inbox (decision 0094).
+//! The links of this server: to the others of its region, and to nodes. Who is dialed, which links stay, and what comes over them into
+//! the brain's inbox (decisions 0094 and 0097).
 //!
-//! Refuses to know: what frames say. Invariants: the brain hears of a server's link before anything that came over it, and of its
-//! end once; nothing here waits for the brain.
+//! Refuses to know: what frames say. Invariants: the brain hears of a server's link before anything that came over it, and of a
+//! link's end once; nothing here waits for the brain; a machine speaks as who it has shown to be, and as nobody else.
 
-mod dialer;
-mod link_sender;
-mod link_table;
-
-pub use link_sender::LinkSender;
-
-use super::config::joining::ServerJoin;
-use super::failure::AgentFailure;
-use super::server_inbox::ServerInboxSender;
+use super::super::config::joining::ServerJoin;
+use super::super::failure::AgentFailure;
+use super::super::server_inbox::ServerInboxSender;
+use super::dialer::{DialOutcome, Dialer, MAX_ATTEMPTS};
+use super::link_sender::LinkSender;
+use super::link_table::{Admitted, Ended, LinkTable};
+use super::node_table::{NodeAdmitted, NodeTable};
+use super::{dial, may_travel_as};
 use ::io::http::Published;
-use ::io::quic::{Endpoint, Link, LinkEnd, LinkEvent, LinkId};
+use ::io::quic::{Endpoint, HANDSHAKE_TIMEOUT, Link, LinkEnd, LinkEvent, LinkId};
 use ::io::{clock, executor};
 use async_channel::{Receiver, Sender};
-use dialer::{DialAttempt, DialOutcome, Dialer, MAX_ATTEMPTS};
-use link_table::{Admitted, Ended, LinkTable};
-use model::id::Uuid;
+use model::id::{NodeId, Uuid};
 use model::time::{Mono, Span};
 use server::effects::Input;
 use smol::future::or;
 use smol::{Executor, Timer};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::credential::LinkRefusal;
 use wire::frame::TrafficClass;
+use wire::record;
 use wire::rpc::Peer;
 use wire::snapshot::SnapshotMessage;
 use wire::status::ServerStatus;
-use wire::{frame, record};
 
 /// How often the region's list of servers is looked at.
 const LOOK: Span = Span::seconds(1);
-/// Addresses of one name that are dialed.
-const MAX_ADDRESSES_OF_NAME: usize = 16;
 
 /// What the links stand on.
 pub struct LinkParts {
@@ -47,6 +42,8 @@ pub struct LinkParts {
     /// Where this server listens.
     pub own_addresses: Vec<SocketAddr>,
     pub own: u64,
+    /// The node of the same agent, which needs no link.
+    pub own_node: Option<NodeId>,
     pub join: ServerJoin,
     pub seed: u64,
     pub inbox: ServerInboxSender,
@@ -58,6 +55,7 @@ struct ServerLinks {
     parts: LinkParts,
     dialer: Dialer,
     table: LinkTable,
+    nodes: NodeTable,
     /// All links that are kept, and since when.
     links: BTreeMap<LinkId, (Link, Mono)>,
     report: Sender<DialOutcome>,
@@ -76,8 +74,8 @@ pub async fn run(parts: LinkParts) -> Result<(), AgentFailure> {
     let mut dialer = Dialer::new(parts.own, &parts.join, parts.seed, clock::mono());
     parts.own_addresses.iter().for_each(|address| dialer.is_own(*address));
     let (report, outcomes) = async_channel::bounded(MAX_ATTEMPTS);
-    let table = LinkTable::new(parts.own);
-    let links = ServerLinks { dialer, table, links: BTreeMap::new(), report, outcomes, parts };
+    let (table, nodes) = (LinkTable::new(parts.own), NodeTable::new(parts.own_node));
+    let links = ServerLinks { dialer, table, nodes, links: BTreeMap::new(), report, outcomes, parts };
     links.run().await
 }
 
@@ -121,7 +119,7 @@ impl ServerLinks {
             let (endpoint, report) = (self.parts.endpoint.clone(), self.report.clone());
             let dial = async move {
                 // the agent is about to end if nobody wants to know
-                let _ = report.send(dial(&endpoint, attempt).await).await;
+                let _ = report.send(dial(&endpoint, attempt, HANDSHAKE_TIMEOUT).await).await;
             };
             executor::spawn(&self.parts.executor, dial).detach();
         }
@@ -143,8 +141,9 @@ impl ServerLinks {
     }
 
     fn up(&mut self, link: Link) {
-        let Peer::Server(server) = link.peer() else {
-            return link.close(LinkRefusal::WrongRole);
+        let server = match link.peer() {
+            Peer::Server(server) => server,
+            Peer::Node(node) => return self.node_up(node, link),
         };
         match self.table.up(server, link.id(), link.process()) {
             Admitted::Refused(refusal) => {
@@ -156,15 +155,45 @@ impl ServerLinks {
             }
             Admitted::First => {
                 tracing::info!(target: "nomad", server, address = %link.address(), "linked to a server");
-                self.parts.sender.set(server, link.clone());
+                self.parts.sender.set(link.peer(), link.clone());
                 self.links.insert(link.id(), (link, clock::mono()));
                 self.tell("that a link is up", Input::LinkUp { peer: server });
             }
         }
     }
 
+    /// A node's newest link counts: a node that dials again has lost the last one, whatever this side still believes.
+    fn node_up(&mut self, node: NodeId, link: Link) {
+        let earlier = match self.nodes.up(node, link.id()) {
+            NodeAdmitted::Refused(refusal) => return link.close(refusal),
+            NodeAdmitted::First => None,
+            NodeAdmitted::InPlaceOf(earlier) => Some(earlier),
+        };
+        tracing::debug!(target: "nomad", node_id = %node, address = %link.address(), "linked to a node");
+        self.parts.sender.set(link.peer(), link.clone());
+        self.links.insert(link.id(), (link, clock::mono()));
+        if let Some(earlier) = earlier {
+            if let Some((earlier, _)) = self.links.remove(&earlier) {
+                earlier.close(LinkRefusal::AlreadyLinked);
+            }
+            self.tell("that a node's link is down", Input::NodeLinkDown { node });
+        }
+    }
+
+    fn node_down(&mut self, node: NodeId, link: &Link, why: &LinkEnd) {
+        self.links.remove(&link.id());
+        if self.nodes.down(node, link.id()) {
+            tracing::debug!(target: "nomad", node_id = %node, %why, "the link to a node has ended");
+            self.parts.sender.remove(link.peer());
+            self.tell("that a node's link is down", Input::NodeLinkDown { node });
+        }
+    }
+
     fn down(&mut self, link: &Link, why: &LinkEnd) {
-        let Peer::Server(server) = link.peer() else { return };
+        let server = match link.peer() {
+            Peer::Server(server) => server,
+            Peer::Node(node) => return self.node_down(node, link, why),
+        };
         let now = clock::mono();
         let lived = self.links.remove(&link.id()).map_or(Span::ZERO, |(_, since)| now.since(since));
         match self.table.down(server, link.id()) {
@@ -179,12 +208,12 @@ impl ServerLinks {
                     }
                     None => tracing::info!(target: "nomad", server, %why, "the link to a server has ended"),
                 }
-                self.parts.sender.remove(server);
+                self.parts.sender.remove(link.peer());
                 self.tell("that a link is down", Input::LinkDown { peer: server });
             }
             Ended::Replaced(by) => {
                 if let Some((by, _)) = self.links.get(&by) {
-                    self.parts.sender.set(server, by.clone());
+                    self.parts.sender.set(link.peer(), by.clone());
                 }
                 self.tell("that a link is down", Input::LinkDown { peer: server });
                 self.tell("that a link is up", Input::LinkUp { peer: server });
@@ -193,17 +222,17 @@ impl ServerLinks {
     }
 
     fn frame(&self, link: &Link, class: TrafficClass, bytes: Vec<u8>) {
-        let Peer::Server(server) = link.peer() else { return };
         if !self.links.contains_key(&link.id()) {
             return;
         }
-        if class != TrafficClass::Snapshots {
-            // raft's lane is for what travels as raft's
-            if class != frame::traffic_class(&bytes) {
-                return link.close(LinkRefusal::Malformed);
+        let server = match link.peer() {
+            Peer::Server(server) if class == TrafficClass::Snapshots => server,
+            peer if may_travel_as(class, peer, &bytes) => {
+                return self.tell("a frame", Input::Frame { from: peer, bytes });
             }
-            return self.tell("a server's frame", Input::Frame { from: link.peer(), bytes });
-        }
+            // raft's lane is for what travels as raft's
+            _ => return link.close(LinkRefusal::Malformed),
+        };
         match record::decode::<SnapshotMessage>(&bytes) {
             Ok(message) => self.tell("a message about a snapshot", Input::Snapshot { from: server, message }),
             Err(error) => tracing::warn!(server, %error, "dropped a message about a snapshot"),
@@ -213,26 +242,4 @@ impl ServerLinks {
     fn tell(&self, what: &str, input: Input) {
         self.parts.inbox.send_or_drop(what, input);
     }
-}
-
-/// Every address of a name, but those that need no dialing.
-async fn dial(endpoint: &Endpoint, attempt: DialAttempt) -> DialOutcome {
-    let DialAttempt { target, leave_out } = attempt;
-    let (host, port) = (target.host.clone(), target.port);
-    let resolved =
-        executor::unblock(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect)).await;
-    let mut outcome = DialOutcome { target, unresolved: None, found: vec![] };
-    let addresses: Vec<SocketAddr> = match resolved {
-        Ok(addresses) => addresses,
-        Err(error) => {
-            outcome.unresolved = Some(format!("the name has no address: {error}"));
-            return outcome;
-        }
-    };
-    for address in addresses.into_iter().take(MAX_ADDRESSES_OF_NAME) {
-        if !leave_out.contains(&address) {
-            outcome.found.push((address, endpoint.dial(address).await));
-        }
-    }
-    outcome
 }

@@ -52,11 +52,30 @@ impl Endpoint {
         sockets: Vec<UdpSocket>,
         identity: LinkIdentity,
     ) -> io::Result<(Endpoint, Receiver<LinkEvent>)> {
+        Endpoint::open(executor, sockets, identity, true)
+    }
+
+    /// The same for a machine that nobody dials: it accepts nothing.
+    pub fn dialing_only(
+        executor: Arc<Executor<'static>>,
+        sockets: Vec<UdpSocket>,
+        identity: LinkIdentity,
+    ) -> io::Result<(Endpoint, Receiver<LinkEvent>)> {
+        Endpoint::open(executor, sockets, identity, false)
+    }
+
+    fn open(
+        executor: Arc<Executor<'static>>,
+        sockets: Vec<UdpSocket>,
+        identity: LinkIdentity,
+        accepts: bool,
+    ) -> io::Result<(Endpoint, Receiver<LinkEvent>)> {
         let mut quic = vec![];
         for socket in sockets {
             let Configs { endpoint, accepting, .. } = Configs::new(&identity)?;
             let runtime = Arc::new(ExecutorRuntime(executor.clone()));
-            quic.push(quinn::Endpoint::new(endpoint, Some(accepting), socket, runtime)?);
+            let accepting = Some(accepting).filter(|_| accepts);
+            quic.push(quinn::Endpoint::new(endpoint, accepting, socket, runtime)?);
         }
         let Configs { dialing, .. } = Configs::new(&identity)?;
         let (events, taken) = async_channel::bounded(EVENT_CAPACITY);
@@ -87,15 +106,16 @@ impl Endpoint {
         bound.filter(|(own, _)| fits(*own)).min_by_key(|(own, _)| differs(*own)).map(|(_, quic)| quic)
     }
 
-    /// Makes a link to the server at an address, which is told of as all links are.
-    pub async fn dial(&self, address: SocketAddr) -> Result<Peer, LinkEnd> {
+    /// Makes a link to the server at an address within a time, which is told of as all links are.
+    pub async fn dial(&self, address: SocketAddr, patience: Duration) -> Result<Peer, LinkEnd> {
         let quic = self.towards(address).ok_or_else(|| {
             LinkEnd::Failed(format!("no address of addresses.rpc is of the kind of {address}"))
         })?;
         let connecting = quic
             .connect_with(self.0.dialing.clone(), address, SERVER_NAME)
             .map_err(|error| LinkEnd::Failed(error.to_string()))?;
-        let (connection, at) = handshake::dial(connecting, &self.0.identity, HANDSHAKE_TIMEOUT).await?;
+        let (connection, at) =
+            handshake::dial(connecting, &self.0.identity, patience.min(HANDSHAKE_TIMEOUT)).await?;
         self.start(connection, at);
         Ok(at.peer)
     }

@@ -12,6 +12,7 @@ use smol::Executor;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use wire::credential::LinkRefusal;
 use wire::frame::{MAX_SENT_BYTES, TrafficClass};
 use wire::rpc::Peer;
@@ -156,6 +157,17 @@ impl Link {
     /// Where the other end is now.
     pub fn address(&self) -> SocketAddr {
         self.0.connection.remote_address()
+    }
+
+    /// How long the other end has taken to answer, smoothed.
+    pub fn round_trip(&self) -> Duration {
+        self.0.connection.rtt()
+    }
+
+    /// Datagrams sent and received so far.
+    pub fn datagrams(&self) -> (u64, u64) {
+        let stats = self.0.connection.stats();
+        (stats.udp_tx.datagrams, stats.udp_rx.datagrams)
     }
 
     /// This side has begun it.

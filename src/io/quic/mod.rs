@@ -20,3 +20,4 @@ mod transport;
 pub use endpoint::Endpoint;
 pub use identity::{LinkIdentity, RegionKey};
 pub use link::{Link, LinkEnd, LinkEvent, LinkId};
+pub use transport::HANDSHAKE_TIMEOUT;

@@ -11,12 +11,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::frame::TrafficClass;
+use wire::rpc::Peer;
 
 /// A handshake, credentials included: some eight round trips of 1.2 s, with what is lost of them.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Nothing comes for so long: the other side is gone. Raft says something five times a second.
-const IDLE_TIMEOUT_MILLIS: u32 = 10_000;
-/// How often a link on which nobody says anything is tried.
+/// Nothing comes between two servers for so long: the other one is gone. Raft says something five times a second.
+const SERVERS_IDLE_MILLIS: u32 = 10_000;
+/// Between a node and a server: its heartbeats are all that keeps the link alive, and in a fleet of thousands they are minutes apart. The
+/// one that dials says which of the two counts, for the shorter one of both sides does.
+const NODES_IDLE_MILLIS: u32 = 300_000;
+/// How often a server tries a link to another one on which nobody says anything.
 const KEEP_ALIVE: Duration = Duration::from_secs(3);
 /// What may be under way on one stream, and be read by nobody yet: half a minute of a line of 64 kbit/s, and a quarter of a second of
 /// one of 8 Mbit/s.
@@ -38,24 +42,26 @@ pub struct Configs {
 
 impl Configs {
     pub fn new(identity: &LinkIdentity) -> io::Result<Configs> {
-        let transport = Arc::new(transport());
         let mut endpoint = EndpointConfig::new(Arc::new(identity.reset_key()));
         let id_key = identity.connection_id_key();
         endpoint.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(id_key)));
         endpoint.max_udp_payload_size(MAX_DATAGRAM_BYTES).map_err(io::Error::other)?;
         let mut accepting = ServerConfig::with_crypto(Arc::new(tls::accepting(identity)?));
         accepting
-            .transport_config(transport.clone())
+            .transport_config(Arc::new(transport(NODES_IDLE_MILLIS, None)))
             .max_incoming(MAX_INCOMING)
             .incoming_buffer_size(INCOMING_BUFFER_BYTES)
             .incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BUFFER_BYTES);
         let mut dialing = ClientConfig::new(Arc::new(tls::dialing(identity)?));
-        dialing.transport_config(transport);
+        dialing.transport_config(Arc::new(match identity.peer() {
+            Peer::Server(_) => transport(SERVERS_IDLE_MILLIS, Some(KEEP_ALIVE)),
+            Peer::Node(_) => transport(NODES_IDLE_MILLIS, None),
+        }));
         Ok(Configs { endpoint, accepting, dialing })
     }
 }
 
-fn transport() -> TransportConfig {
+fn transport(idle_millis: u32, keep_alive: Option<Duration>) -> TransportConfig {
     let mut config = TransportConfig::default();
     config
         // the one on which credentials are shown
@@ -64,8 +70,8 @@ fn transport() -> TransportConfig {
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
         .receive_window(VarInt::from_u32(LINK_WINDOW_BYTES))
         .send_window(LINK_WINDOW_BYTES.into())
-        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_TIMEOUT_MILLIS))))
-        .keep_alive_interval(Some(KEEP_ALIVE))
+        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(idle_millis))))
+        .keep_alive_interval(keep_alive)
         .datagram_receive_buffer_size(None);
     config
 }

@@ -56,7 +56,7 @@ fn handed_on(more: &str) -> HandedOn {
         config: Default::default(),
         ..identity::agent_info(&config, &settings, data_dir)
     };
-    let mut client = startup::client_config(&config, node, 1, &alloc_dir(&config, data_dir));
+    let mut client = startup::client_config(&config, node, Some(1), &alloc_dir(&config, data_dir));
     client.host_env.clear();
     HandedOn {
         server: startup::server_config(&config),

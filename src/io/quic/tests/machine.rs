@@ -3,7 +3,7 @@
 use super::super::identity::{LinkIdentity, RegionKey};
 use super::super::link::{Link, LinkEnd, LinkEvent};
 use super::super::runtime::ExecutorRuntime;
-use super::super::transport::Configs;
+use super::super::transport::{Configs, HANDSHAKE_TIMEOUT};
 use super::super::{Endpoint, handshake};
 use async_channel::{Receiver, Sender};
 use model::id::NodeId;
@@ -71,7 +71,7 @@ impl Machine {
     }
 
     pub fn dial(&self, address: SocketAddr) -> Result<Peer, LinkEnd> {
-        awaited(self.endpoint.dial(address))
+        awaited(self.endpoint.dial(address, HANDSHAKE_TIMEOUT))
     }
 
     fn event(&self) -> LinkEvent {

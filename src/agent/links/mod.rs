@@ -1,0 +1,55 @@
+//! The links between machines: those of a server (`server_links`), and those of a node whose agent is no server (`node_links`).
+//!
+//! Refuses to know: what frames say.
+
+mod dialer;
+mod link_sender;
+mod link_table;
+mod node_dialer;
+pub mod node_links;
+mod node_table;
+pub mod server_links;
+
+pub use link_sender::LinkSender;
+
+use ::io::executor;
+use ::io::quic::Endpoint;
+use dialer::{DialAttempt, DialOutcome};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+use wire::frame::{self, TrafficClass};
+use wire::rpc::Peer;
+
+/// Addresses of one name that are dialed.
+const MAX_ADDRESSES_OF_NAME: usize = 16;
+
+/// Whether what came on the stream of this class belongs there, as its own first bytes say.
+fn may_travel_as(class: TrafficClass, peer: Peer, bytes: &[u8]) -> bool {
+    class
+        == match peer {
+            Peer::Server(_) => frame::traffic_class(bytes),
+            Peer::Node(_) => frame::traffic_class_of_node(bytes),
+        }
+}
+
+/// Every address of a name, but those that need no dialing.
+async fn dial(endpoint: &Endpoint, attempt: DialAttempt, patience: Duration) -> DialOutcome {
+    let DialAttempt { target, leave_out } = attempt;
+    let (host, port) = (target.host.clone(), target.port);
+    let resolved =
+        executor::unblock(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect)).await;
+    let mut outcome = DialOutcome { target, unresolved: None, found: vec![] };
+    let addresses: Vec<SocketAddr> = match resolved {
+        Ok(addresses) => addresses,
+        Err(error) => {
+            outcome.unresolved = Some(format!("the name has no address: {error}"));
+            return outcome;
+        }
+    };
+    for address in addresses.into_iter().take(MAX_ADDRESSES_OF_NAME) {
+        if !leave_out.contains(&address) {
+            outcome.found.push((address, endpoint.dial(address, patience).await));
+        }
+    }
+    outcome
+}
