@@ -236,10 +236,13 @@ impl Leader {
         if alloc.for_node {
             self.nodes.alloc_changed(alloc.node, index);
         }
-        if alloc.freed
-            && let Some(node) = cx.view()?.node(alloc.node)?
-        {
-            self.evals.unblock(&node.computed_class, index, cx.now);
+        if alloc.freed {
+            let view = cx.view()?;
+            // room on a node that takes nothing helps nobody; once it takes tasks again, that wakes those who wait
+            let node = view.node(alloc.node)?.filter(|_| view.fleet().ready(alloc.node));
+            if let Some(node) = node {
+                self.evals.unblock(&node.computed_class, index, cx.now);
+            }
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub struct AllocChange {
     pub eval: EvalId,
     /// The node has something to fetch.
     pub for_node: bool,
-    /// Became complete or failed on its client: its room is free again.
+    /// Holds less of its node than before: it has ended, is lost or removed, or was updated to less.
     pub freed: bool,
 }
 

@@ -381,6 +381,29 @@ fn freed_room_wakes_blocked_evaluations() {
     assert_eq!(alone.allocs("b").len(), 1);
 }
 
+/// On a node that takes nothing, room helps nobody.
+#[test]
+fn a_lost_alloc_releases_blocked_evals_where_its_node_is_ready() {
+    for is_ready in [true, false] {
+        let mut alone = Alone::new(SchedulerSettings::default());
+        node_comes(&mut alone, 1, 150);
+        alone.work(vec![registers(spec("a", 1)), registers(spec("b", 1))]);
+        let id = only_alloc(&alone, "a").id;
+        if !is_ready {
+            let (node, request) = (node_id(1), NodeUpdateRequest::Eligible(false));
+            alone.append(&Command::UpdateNode { node, request, evals: vec![], at: AT });
+            alone.work(vec![]);
+            assert!(!only_alloc(&alone, "a").client_terminal(), "it runs on");
+        }
+        let stops = vec![AllocStop { client: Some(ClientStatus::Lost), ..stop(id) }];
+        let nodes = vec![NodePlan { node_id: node_id(1), stops, places: vec![] }];
+        let (eval, deployment) = (model::id::EvalId::from_random(7), None);
+        alone.append(&Command::ApplyPlan { eval, nodes, deployment, updates: vec![], evals: vec![], at: AT });
+        let given = alone.work(vec![]);
+        assert_eq!((given, alone.allocs("b").len()), if is_ready { (1, 1) } else { (0, 0) });
+    }
+}
+
 #[test]
 fn a_bounded_number_of_nodes_of_plans_in_flight_is_reported() {
     let mut plans = Plans::default();

@@ -163,7 +163,7 @@ impl ApplyTxn<'_> {
         self.alloc_changed(
             &new,
             old.is_none_or(|o| assignment_version(o) != assignment_version(&new)),
-            freed(old, &new),
+            old.is_some_and(|old| frees(old, &new)),
         );
         self.events.push(Object::Alloc(new));
         Ok(())
@@ -234,8 +234,15 @@ fn has_ended(client: ClientStatus) -> bool {
     matches!(client, ClientStatus::Complete | ClientStatus::Failed)
 }
 
-fn freed(old: Option<&Allocation>, new: &Allocation) -> bool {
-    has_ended(new.client) && old.is_some_and(|o| !o.client_terminal())
+/// Whether the allocation holds less than before: it has ended or is lost, or it goes on with less.
+fn frees(old: &Allocation, new: &Allocation) -> bool {
+    if old.client_terminal() || old.resources == new.resources {
+        return !old.client_terminal() && new.client_terminal();
+    }
+    let (was, now) = (old.resources.holding(), new.resources.holding());
+    new.client_terminal()
+        || now.amount.lacks(was.amount).is_some()
+        || was.claims.iter().any(|c| !now.claims.contains(c))
 }
 
 /// Keeps the job's count of live allocations and of those that name each version.

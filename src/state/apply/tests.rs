@@ -468,3 +468,31 @@ fn nodes_register_again_without_losing_what_servers_know() {
     };
     assert_eq!(r.run(&unknown).reply.map_err(|e| e.kind), Err(RefusalKind::NotFound));
 }
+
+/// Room that the servers take back, or that an update leaves, is as free as what a client reports.
+#[test]
+fn what_counts_as_lost_or_holds_less_frees_room() {
+    let mut r = running();
+    let was = r.alloc(1);
+    let freed = |r: &mut Region, part: NodePlan| {
+        let changes = r.run(&plan(1, vec![part])).changes;
+        changes.iter().any(|change| matches!(change, Change::Alloc(alloc) if alloc.freed))
+    };
+    let updated = |cpu_mhz: i64| {
+        let mut alloc = was.clone();
+        alloc.resources.tasks.values_mut().for_each(|task| task.cpu_mhz = cpu_mhz);
+        NodePlan { node_id: node_id(1), stops: vec![], places: vec![alloc] }
+    };
+    let now = was.resources.tasks.values().next().expect("a task").cpu_mhz;
+    assert!(!freed(&mut r, updated(now + 2)), "it holds more");
+    assert!(!freed(&mut r, updated(now + 2)), "as much");
+    assert!(freed(&mut r, updated(now + 1)), "less");
+    let stopped = |client| NodePlan {
+        node_id: node_id(1),
+        stops: vec![AllocStop { id: alloc_id(1), description: String::new(), client }],
+        places: vec![],
+    };
+    assert!(!freed(&mut r, stopped(None)), "until it has ended");
+    assert!(freed(&mut r, stopped(Some(ClientStatus::Lost))));
+    assert!(!freed(&mut r, stopped(Some(ClientStatus::Lost))), "once");
+}
