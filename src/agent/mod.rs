@@ -11,6 +11,7 @@ mod data_dir;
 mod disk_space;
 mod failure;
 mod http_service;
+mod https;
 mod identity;
 pub mod inbox;
 mod links;
@@ -70,6 +71,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 pub struct Started {
     /// Where its HTTP API is.
     pub http: SocketAddr,
+    pub https: config::HttpsConfig,
     stop: Sender<Result<(), String>>,
 }
 
@@ -144,6 +146,7 @@ impl Agent {
         // first, so that a taken port leaves no directory behind
         let listeners = listeners::http(&config)?;
         let rpc_sockets = listeners::rpc(&config)?;
+        let http_settings = Arc::new(listeners::http_settings(&config)?);
         let dir = open_data_dir(&config)?;
         let executor = Arc::new(smol::Executor::new());
         let server_inbox = ServerInboxSender::default();
@@ -153,7 +156,6 @@ impl Agent {
         let agent = identity::agent_info(&config, &reloader.settings, dir.root());
         let service =
             http_service(&executor, &config, &dir, agent, opened.reader(), (&server_inbox, calls), &logging)?;
-        let http_settings = Arc::new(listeners::http_settings(&config));
         answer_calls(&executor, (&config, &dir), to_answer, &client_inbox);
         let keeper = connect_keeper(&executor, &dir, keeper_start_mode(&config)?, client_inbox.clone());
         let (send_end, ended) = async_channel::bounded(3);
@@ -237,10 +239,11 @@ impl Agent {
                 );
                 servers.push(executor::spawn(&self.executor, serve));
             }
-            tracing::info!(address = %format!("http://{http}"), "drover agent is up");
+            tracing::info!(address = %format!("{}://{http}", self.config.http.scheme()), "drover agent is up");
             supervisor::ready();
             let (stop, asked_to_stop) = async_channel::bounded(1);
-            spawn("started", move || started(Started { http, stop }))?;
+            let https = self.config.http.https.clone();
+            spawn("started", move || started(Started { http, https, stop }))?;
             let watchdog = supervisor::watchdog(self.server_inbox.clone(), self.client_inbox.clone());
             executor::spawn(&self.executor, watchdog).detach();
 
@@ -308,8 +311,7 @@ impl Agent {
         match self.reloader.read_again() {
             Ok(now) => {
                 self.logging.set(now.config.log.level);
-                self.http_settings.response_headers.set(listeners::response_headers(&now.config));
-                self.http_settings.limits.set(listeners::limits(&now.config));
+                listeners::reload_http(&self.http_settings, &now.config);
                 now.log_changes();
             }
             Err(why) => tracing::error!(why, "the configuration is not reloaded"),

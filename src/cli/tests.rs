@@ -52,8 +52,8 @@ fn wrong_flags_are_refused_by_name() {
         ("-qqqqqqqqqq", "unknown flag -qqqqqqqqqq"),
         ("-var", "the flag -var needs a value"),
         ("-detach=maybe", "the flag -detach is true or false, not \"maybe\""),
-        ("-ca-cert=x", "not supported yet: -ca-cert"),
-        ("-insecure", "not supported yet: -insecure"),
+        ("-ca-cert", "the flag -ca-cert needs a value"),
+        ("-insecure=x", "the flag -insecure is true or false, not \"x\""),
     ] {
         assert_eq!(run_split(line).map_err(|e| e.to_string()), Err(expected.to_string()), "{line}");
     }
