@@ -104,7 +104,7 @@ pub async fn close_with(mut stream: HttpStream, status: &str, text: &str) {
 }
 
 /// What the peer still sends is read: a reset would take the last answer from it.
-async fn linger(mut stream: HttpStream) {
+pub async fn linger(mut stream: HttpStream) {
     let listen = async {
         let mut chunk = [0; 1 << 10];
         if stream.close().await.is_ok() {

@@ -3,7 +3,7 @@
 //! Refuses to know: certificates. A handshake holds the permit of its connection, so that there are no more of them than connections.
 
 use super::HttpSettings;
-use super::connection::close_with;
+use super::connection::{close_with, linger};
 use super::stream::HttpStream;
 use crate::tls::{TlsFailure, TlsServer};
 use smol::Timer;
@@ -57,11 +57,16 @@ async fn handshake(https: &Https, socket: TcpStream) -> Option<HttpStream> {
                 Some(TlsFailure::UnknownAuthority) => {
                     "a client certificate of an unknown authority".to_string()
                 }
+                Some(TlsFailure::Other(why)) => why,
                 Some(failure) => format!("{failure:?}"),
                 None => error.to_string(),
             };
             // at DEBUG, for anybody can fill a log so
             tracing::debug!(peer = %peer(&socket), why, "a TLS handshake failed");
+            if error.kind() != ErrorKind::TimedOut {
+                // for the peer to read the alert that says why
+                linger(HttpStream::Plain(socket)).await;
+            }
             None
         }
     }

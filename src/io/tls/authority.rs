@@ -165,10 +165,17 @@ impl Authority {
 }
 
 fn refused(error: &Error) -> String {
-    use rustls::CertificateError::{BadSignature, Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    use rustls::CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidYet, NotValidYetContext, UnknownIssuer,
+        UnsupportedSignatureAlgorithmForPublicKeyContext,
+    };
     match error {
-        Error::InvalidCertificate(BadSignature) => {
+        Error::InvalidCertificate(BadSignature | UnsupportedSignatureAlgorithmForPublicKeyContext { .. }) => {
             "the authority's certificate and its key do not belong together".to_string()
+        }
+        Error::InvalidCertificate(UnknownIssuer) => {
+            "the authority's name cannot be repeated in a certificate: two parts of it are of one kind"
+                .to_string()
         }
         Error::InvalidCertificate(
             Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
