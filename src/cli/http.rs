@@ -449,4 +449,6 @@ pub fn encode(part: &str) -> String {
 }
 
 #[cfg(test)]
+mod other_node_tests;
+#[cfg(test)]
 mod tests;

@@ -97,7 +97,7 @@ fn certificates_are_made_once_and_keys_are_private() {
     }
     let before = fs::read(secured.folder().join(CA)).expect("a certificate");
     secured.tls(&["ca", "create"]).fails(1, "exists already");
-    secured.tls(&["cert", "create", "-server"]).fails(1, "global-server-nomad-key.pem");
+    secured.tls(&["cert", "create", "-server"]).fails(1, "global-server-nomad.pem exists already");
     assert_eq!(fs::read(secured.folder().join(CA)).expect("a certificate"), before);
     let made = secured.make(&["cert", "create", "-client", "-cluster-region", "eu", "-domain", "nomad"]);
     assert!(made.contains("==> Client Certificate saved to eu-client-nomad.pem"), "{made}");

@@ -122,7 +122,7 @@ pub struct HttpConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpsConfig {
     pub enabled: bool,
-    /// Of the authorities whose certificates callers show.
+    /// The authorities whose certificates callers show.
     pub ca_file: Option<PathBuf>,
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,

@@ -23,7 +23,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use yasna::models::ObjectIdentifier;
-use yasna::tags::{TAG_IA5STRING, TAG_PRINTABLESTRING, TAG_TELETEXSTRING, TAG_UTF8STRING};
+use yasna::tags::{TAG_IA5STRING, TAG_PRINTABLESTRING, TAG_TELETEXSTRING, TAG_UTCTIME, TAG_UTF8STRING};
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, Tag};
 
 /// Clocks that are a little slow take a new certificate, too.
@@ -76,6 +76,8 @@ pub struct NewCertificate {
 /// An authority with its key.
 pub struct Authority {
     certificate: CertificateDer<'static>,
+    /// From when on and until when it is valid, in seconds since 1970.
+    validity: (i64, i64),
     issuer: Issuer<'static, AuthorityKey>,
 }
 
@@ -112,11 +114,15 @@ impl Authority {
         params.distinguished_name = read.subject;
         params.key_identifier_method =
             KeyIdMethod::PreSpecified(read.key_id.unwrap_or_else(|| key.id.clone()));
-        Ok(Authority { certificate, issuer: Issuer::new(params, key) })
+        Ok(Authority { certificate, validity: read.validity, issuer: Issuer::new(params, key) })
     }
 
     /// `now`: since 1970.
     pub fn sign(&self, wanted: &NewCertificate, now: Duration) -> Result<CertificatePair, String> {
+        let (from, until) = self.validity;
+        if !(from..=until).contains(&i64::try_from(now.as_secs()).unwrap_or(i64::MAX)) {
+            return Err("the authority's certificate is not valid now: is this machine's clock right?".into());
+        }
         let (key, text) = AuthorityKey::generate()?;
         let mut params = params(&wanted.subject, &key, wanted.days, now)?;
         params.is_ca = IsCa::ExplicitNoCa;
@@ -166,8 +172,7 @@ impl Authority {
 
 fn refused(error: &Error) -> String {
     use rustls::CertificateError::{
-        BadSignature, Expired, ExpiredContext, NotValidYet, NotValidYetContext, UnknownIssuer,
-        UnsupportedSignatureAlgorithmForPublicKeyContext,
+        BadSignature, UnknownIssuer, UnsupportedSignatureAlgorithmForPublicKeyContext,
     };
     match error {
         Error::InvalidCertificate(BadSignature | UnsupportedSignatureAlgorithmForPublicKeyContext { .. }) => {
@@ -177,9 +182,6 @@ fn refused(error: &Error) -> String {
             "the authority's name cannot be repeated in a certificate: two parts of it are of one kind"
                 .to_string()
         }
-        Error::InvalidCertificate(
-            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
-        ) => "the authority's certificate is not valid now: is this machine's clock right?".to_string(),
         Error::InvalidCertificate(why) if why.to_string().contains("NameConstraint") => {
             "the authority may not speak for one of the names: it was made with -name-constraint".to_string()
         }
@@ -292,6 +294,7 @@ impl rcgen::SigningKey for AuthorityKey {
 /// What others' certificates repeat of an authority's.
 struct ReadCertificate {
     subject: DistinguishedName,
+    validity: (i64, i64),
     key_id: Option<Vec<u8>>,
 }
 
@@ -301,10 +304,13 @@ fn read_certificate(der: &[u8]) -> ASN1Result<ReadCertificate> {
         reader.read_sequence(|reader| {
             let read = reader.next().read_sequence(|reader| {
                 reader.next().read_tagged(Tag::context(0), |reader| reader.read_u8())?;
-                // serial number, algorithm, issuer, validity
-                for _ in 0..4 {
+                // serial number, algorithm, issuer
+                for _ in 0..3 {
                     reader.next().read_der()?;
                 }
+                let validity = reader
+                    .next()
+                    .read_sequence(|reader| Ok((read_time(reader.next())?, read_time(reader.next())?)))?;
                 let subject = read_name(reader.next())?;
                 reader.next().read_der()?;
                 let extensions = reader.read_optional(|reader| {
@@ -313,13 +319,20 @@ fn read_certificate(der: &[u8]) -> ASN1Result<ReadCertificate> {
                 let id = ObjectIdentifier::from_slice(SUBJECT_KEY_IDENTIFIER);
                 let value = extensions.unwrap_or_default().into_iter().find(|(oid, _)| *oid == id);
                 let key_id = value.map(|(_, value)| yasna::parse_der(&value, |reader| reader.read_bytes()));
-                Ok(ReadCertificate { subject, key_id: key_id.transpose()? })
+                Ok(ReadCertificate { subject, validity, key_id: key_id.transpose()? })
             })?;
             // algorithm, signature
             reader.next().read_der()?;
             reader.next().read_der()?;
             Ok(read)
         })
+    })
+}
+
+fn read_time(reader: BERReader<'_, '_>) -> ASN1Result<i64> {
+    Ok(match reader.lookahead_tag()? {
+        TAG_UTCTIME => reader.read_utctime()?.datetime().unix_timestamp(),
+        _ => reader.read_generalized_time()?.datetime().unix_timestamp(),
     })
 }
 

@@ -9,7 +9,7 @@ use std::io;
 pub enum TlsFailure {
     /// The other side's certificate is signed by nobody whom this side trusts.
     UnknownAuthority,
-    /// Of another name than the one that was asked for. The names that it has, where that is known.
+    /// The certificate is for other names than the one that was asked for: for these, where that is known.
     OtherName(Vec<String>),
     Expired,
     NotValidYet,

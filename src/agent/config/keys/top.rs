@@ -177,7 +177,7 @@ static ACL: &[ConfigKey] = &[
     no_effect("replication_token", NO_ACL).secret(),
 ];
 
-/// Of what stands in files, a running agent takes over what they hold now.
+/// A running agent reads the files again.
 static TLS: &[ConfigKey] = &[
     key("http", KeyType::Bool(|c| c.http.https.enabled = true)).about("the API speaks HTTPS"),
     key("ca_file", KeyType::Text(|c, v| tls::file(v, &mut c.http.https.ca_file)))

@@ -65,3 +65,22 @@ fn names_of_suites_may_be_gos() {
     let config = open(&format!("bind_addr = \"127.0.0.1\"\n{more}")).unwrap().config;
     assert_eq!(config.http.https.cipher_suites.len(), 2);
 }
+
+#[test]
+fn wrong_settings_of_https_are_refused() {
+    for (text, expected) in [
+        ("tls { http = true }", "tls.http needs tls.cert_file and tls.key_file"),
+        (
+            "tls { http = true verify_https_client = true cert_file = \"c\" key_file = \"k\" }",
+            "tls.verify_https_client needs tls.ca_file",
+        ),
+        ("tls { tls_min_version = \"ssl3\" }", "\"ssl3\" is no version of TLS"),
+        (
+            "tls { tls_cipher_suites = \"TLS_RSA_WITH_AES_128_CBC_SHA\" }",
+            "\"TLS_RSA_WITH_AES_128_CBC_SHA\" is not offered",
+        ),
+    ] {
+        let found = refusals(text);
+        assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
+    }
+}

@@ -172,16 +172,6 @@ fn configuration_errors_name_their_place() {
             "server {\n  heartbeat_gracee = \"1s\"\n}",
             "more.hcl:2,3-19: Unknown configuration key \"server.heartbeat_gracee\"; did you mean \"server.heartbeat_grace\"?",
         ),
-        ("tls { http = true }", "tls.http needs tls.cert_file and tls.key_file"),
-        (
-            "tls { http = true verify_https_client = true cert_file = \"c\" key_file = \"k\" }",
-            "tls.verify_https_client needs tls.ca_file",
-        ),
-        ("tls { tls_min_version = \"ssl3\" }", "\"ssl3\" is no version of TLS"),
-        (
-            "tls { tls_cipher_suites = \"TLS_RSA_WITH_AES_128_CBC_SHA\" }",
-            "\"TLS_RSA_WITH_AES_128_CBC_SHA\" is not offered",
-        ),
         ("acl { enabled = true }", "more.hcl:1,7-14: not supported yet: acl.enabled"),
         ("client { drain_on_shutdown { } }", "not supported yet: client.drain_on_shutdown"),
         (
