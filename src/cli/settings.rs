@@ -22,7 +22,7 @@ pub struct CliSettings {
     pub force_color: bool,
 }
 
-/// Whom to trust over HTTPS, and what to show. Empty: nothing was said.
+/// Files and names for HTTPS: whom to trust, and what to show. Empty: nothing was said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFlags {
     pub ca_cert: String,

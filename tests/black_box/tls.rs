@@ -5,11 +5,13 @@ use crate::node::{Node, Said, path, shell_job, text};
 use crate::{wait, web};
 use rustix::process::Signal;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// A node with an authority and certificates in the folder `tls` beside its data.
@@ -77,6 +79,13 @@ impl Secured {
     /// The same, with the authority known.
     fn ask_knowing(&self, args: &[&str]) -> Said {
         self.ask(args, &[("NOMAD_CACERT", &self.file(CA))])
+    }
+
+    /// Still running, over HTTPS.
+    fn follow_log(&self) -> Child {
+        let mut command = self.node.drover_command(&["monitor", "-log-level", "INFO"]);
+        command.env("NOMAD_ADDR", self.address()).env("NOMAD_CACERT", self.file(CA));
+        command.stdout(Stdio::piped()).spawn().expect("it runs")
     }
 
     #[track_caller]
@@ -172,11 +181,20 @@ fn a_renewed_certificate_is_taken_up_while_the_agent_runs() {
     let mut secured = Secured::new();
     secured.start("");
     let ca = secured.file(CA);
-    let mut follower = {
-        let mut command = secured.node.drover_command(&["monitor", "-log-level", "INFO"]);
-        command.env("NOMAD_ADDR", secured.address()).env("NOMAD_CACERT", &ca);
-        command.stdout(std::process::Stdio::piped()).spawn().expect("it runs")
-    };
+    let mut follower = secured.follow_log();
+    // the level is told with each reload: what follows the log from before the change hears of it after
+    let heard = Arc::new(Mutex::new(0));
+    let (out, hears) = (follower.stdout.take().expect("a pipe"), heard.clone());
+    let reader = thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            *hears.lock().expect("a count") += usize::from(line.contains("log level set"));
+        }
+    });
+    let count = || *heard.lock().expect("a count");
+    wait::until("the log is followed", || {
+        secured.node.signal(Signal::HUP);
+        (count() > 0).then_some(())
+    });
     let renamed = ["job", "status", "-ca-cert", &ca, "-tls-server-name", "renewed.example"];
     secured.ask(&renamed, &[]).fails(1, "another name");
     for name in ["global-server-nomad.pem", "global-server-nomad-key.pem"] {
@@ -190,17 +208,12 @@ fn a_renewed_certificate_is_taken_up_while_the_agent_runs() {
     secured.make(&["cert", "create", "-server", "-additional-dnsname", "renewed.example"]);
     secured.node.signal(Signal::HUP);
     wait::until("the new certificate is shown", || (secured.ask(&renamed, &[]).code == 0).then_some(()));
-    // the level is set with each reload: what follows the log since before still hears of it
-    let mut heard = Vec::new();
-    let mut out = follower.stdout.take().expect("a pipe");
-    while String::from_utf8_lossy(&heard).matches("log level set").count() < 2 {
-        let mut chunk = [0; 1024];
-        let read = out.read(&mut chunk).expect("it goes on");
-        assert!(read > 0, "the stream ended: {}", String::from_utf8_lossy(&heard));
-        heard.extend_from_slice(&chunk[..read]);
-    }
+    let before = count();
+    secured.node.signal(Signal::HUP);
+    wait::until("the log is followed still", || (count() > before).then_some(()));
     follower.kill().expect("it runs");
     follower.wait().expect("its end");
+    reader.join().expect("it read to the end");
 }
 
 #[test]

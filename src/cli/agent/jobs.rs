@@ -51,7 +51,7 @@ fn follow_all(started: &Started, jobs: &[JobFile]) -> CommandResult<()> {
     session.out.line(&session.out.bold(&format!("==> HTTP API: {address}; {ends}")))
 }
 
-/// It is this process that answers, at a socket that is its own: there is nobody else to be told apart from it.
+/// This process itself answers, at a socket of its own: there is nobody else whom it could be taken for.
 fn own_certificate(https: &HttpsConfig) -> TlsFlags {
     let shown = |file: &Option<PathBuf>| file.as_ref().map(|f| f.display().to_string()).unwrap_or_default();
     TlsFlags {
