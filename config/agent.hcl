@@ -8,8 +8,8 @@
 # How files and flags come together: later wins, value by value. An empty text, a zero and a plain `false` say nothing, so a
 # switch that one file turned on stays on. Entries of maps and lists add up.
 #
-# SIGHUP reads all of it again: log_level, http_api_response_headers and limits.http_max_conns_per_client change at once; what else
-# has changed is named in the log, and waits for a restart of the agent. Tasks notice neither.
+# SIGHUP reads all of it again: log_level, http_api_response_headers, limits and tls, but for tls.http, change at once; what else has
+# changed is named in the log, and waits for a restart of the agent. Tasks notice neither.
 
 # Where this machine is. Jobs choose datacenters by name or by glob.
 region     = "global"
@@ -21,8 +21,11 @@ datacenter = "dc1"
 # Everything that outlives a process: the region's state, the allocations' directories, the keeper's journal.
 data_dir = "/var/lib/drover"
 
-# The address that is listened on. Callers are not authenticated yet: keep it on the loopback, or behind a proxy that does.
+# The address that is listened on. Where other machines reach the HTTP API it has to be encrypted (tls, below), or the agent does not
+# start; whoever reaches it is let in, but with verify_https_client.
 bind_addr = "127.0.0.1"
+# Plain HTTP where other machines reach it, nevertheless: everybody in that network can read and change what is said. Each start warns.
+# insecure_http = false
 
 # TRACE, DEBUG, INFO, WARN, ERROR or OFF.
 log_level = "INFO"
@@ -57,8 +60,24 @@ ports {
 # }
 
 # Open connections of one address that is not this machine's own; 0 is no limit.
+# https_handshake_timeout: the time that a TLS handshake may take.
 # limits {
 #   http_max_conns_per_client = 100
+#   https_handshake_timeout   = "10s"
+# }
+
+# HTTPS instead of HTTP. `drover tls ca create` and `drover tls cert create -server` make such files, which SIGHUP reads again.
+# verify_https_client lets in only who shows a certificate of ca_file: `drover tls cert create -cli` makes one. tls_min_version: tls12 or
+# tls13. What machines say to each other is always encrypted, and has nothing to do with this.
+# tls {
+#   http                            = true
+#   ca_file                         = "/etc/drover/tls/nomad-agent-ca.pem"
+#   cert_file                       = "/etc/drover/tls/global-server-nomad.pem"
+#   key_file                        = "/etc/drover/tls/global-server-nomad-key.pem"
+#   verify_https_client             = false
+#   tls_min_version                 = "tls12"
+#   tls_cipher_suites               = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+#   tls_prefer_server_cipher_suites = false
 # }
 
 # Added to every answer of the API.
@@ -267,8 +286,7 @@ plugin "raw_exec" {
 #   server.job_max_count, server.log_file, server.oidc_issuer,
 #   server.plan_rejection_tracker.enabled, server.root_key_rotation_threshold,
 #   telemetry.allowed_metadata_keys_in_metrics, telemetry.datadog_address,
-#   telemetry.include_alloc_metadata_in_metrics, telemetry.statsd_address, telemetry.statsite_address, tls.http,
-#   tls.verify_https_client
+#   telemetry.include_alloc_metadata_in_metrics, telemetry.statsd_address, telemetry.statsite_address
 #
 # Known, and without effect here, as a warning says:
 #   acl.policy_ttl, acl.replication_token, acl.role_ttl, acl.token_max_expiration_ttl,
@@ -281,7 +299,7 @@ plugin "raw_exec" {
 #   client.host_volume_plugin_dir, client.host_volumes_dir, client.network_speed, client.nomad_service_discovery,
 #   client.template, client.users, consul,
 #   disable_anonymous_signature, disable_update_check, eventlog, keyring.aead.active, keyring.aead.config,
-#   keyring.aead.name, leave_on_interrupt, leave_on_terminate, limits.https_handshake_timeout,
+#   keyring.aead.name, leave_on_interrupt, leave_on_terminate,
 #   limits.rpc_handshake_timeout, limits.rpc_max_conns_per_client, plugin.raw_exec.args,
 #   plugin.raw_exec.config.no_cgroups, plugin_dir, ports.serf, reporting, rpc, sentinel,
 #   server.acl_token_gc_threshold, server.authoritative_region, server.client_introduction.default_identity_ttl,
@@ -302,6 +320,4 @@ plugin "raw_exec" {
 #   telemetry.circonus_submission_interval, telemetry.circonus_submission_url, telemetry.collection_interval,
 #   telemetry.datadog_tags, telemetry.disable_allocation_hook_metrics, telemetry.disable_quota_utilization_metrics,
 #   telemetry.disable_rpc_rate_metrics_labels, telemetry.in_memory_collection_interval,
-#   telemetry.in_memory_retention_period, tls.ca_file, tls.cert_file, tls.key_file, tls.rpc, tls.rpc_upgrade_mode,
-#   tls.tls_cipher_suites, tls.tls_min_version, tls.tls_prefer_server_cipher_suites, tls.verify_server_hostname,
-#   ui, vault
+#   telemetry.in_memory_retention_period, tls.rpc, tls.rpc_upgrade_mode, tls.verify_server_hostname, ui, vault

@@ -15,7 +15,7 @@ data_dir = "/var/lib/drover"
 # The other servers reach this one here, at UDP port 4647.
 bind_addr = "10.0.0.1"
 
-# Callers of the HTTP API are not authenticated yet: it stays on the loopback.
+# The HTTP API stays on this machine. Where others are to ask it, it has to be encrypted: tls in config/agent.hcl.
 addresses {
   http = "127.0.0.1"
 }

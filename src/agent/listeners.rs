@@ -6,6 +6,7 @@
 use super::config::Config;
 use super::failure::AgentFailure;
 use super::http_service::HttpService;
+use super::https::https;
 use super::links::LinkSender;
 use super::links::node_links::{self, NodeLinkParts, NodeLinkSender};
 use super::links::server_links::{self, LinkParts};
@@ -32,10 +33,24 @@ pub fn http(config: &Config) -> Result<Vec<TcpListener>, String> {
 }
 
 /// What the API's listeners go by.
-pub fn http_settings(config: &Config) -> HttpSettings {
-    HttpSettings {
+pub fn http_settings(config: &Config) -> Result<HttpSettings, String> {
+    Ok(HttpSettings {
         response_headers: Published::new(response_headers(config)),
         limits: Published::new(limits(config)),
+        https: https(config)?.map(Published::new),
+    })
+}
+
+/// Takes over what may change while the agent runs. A certificate that cannot be used leaves the one in use.
+pub fn reload_http(settings: &HttpSettings, config: &Config) {
+    settings.response_headers.set(response_headers(config));
+    settings.limits.set(limits(config));
+    let Some(in_use) = &settings.https else { return };
+    match https(config) {
+        Ok(Some(read_again)) => in_use.set(read_again),
+        // whether HTTPS is spoken at all takes a restart, as the log says
+        Ok(None) => {}
+        Err(why) => tracing::error!(why, "the certificate is not reloaded: the one in use stays"),
     }
 }
 

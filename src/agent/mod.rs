@@ -12,6 +12,7 @@ mod data_dir;
 mod disk_space;
 mod failure;
 mod http_service;
+mod https;
 mod identity;
 pub mod inbox;
 mod links;
@@ -65,6 +66,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 pub struct Started {
     /// Where its HTTP API is.
     pub http: SocketAddr,
+    pub https: config::HttpsConfig,
     stop: Sender<Result<(), String>>,
 }
 
@@ -143,6 +145,7 @@ impl Agent {
         // first, so that a taken port leaves no directory behind
         let listeners = listeners::http(&config)?;
         let sockets = listeners::rpc(&config)?;
+        let http_settings = Arc::new(listeners::http_settings(&config)?);
         let dir = open_data_dir(&config)?;
         let executor = Arc::new(smol::Executor::new());
         let OpenedStores { server, node } = open_stores(&config, &dir)?;
@@ -157,7 +160,6 @@ impl Agent {
                 .map(|(inbox, _)| NodeAccess { questions, forwards: forward_queue(inbox.clone()) }),
         );
         let service = http_service(&executor, &config, &dir, info, access, &logging)?;
-        let http_settings = Arc::new(listeners::http_settings(&config));
         let (send_end, ended) = async_channel::bounded(3);
         let mut threads = vec![];
         let own_server = server.as_ref().map(OpenedServer::id).zip(to_server.clone());
@@ -233,10 +235,11 @@ impl Agent {
                 );
                 servers.push(executor::spawn(&self.executor, serve));
             }
-            tracing::info!(address = %format!("http://{http}"), "drover agent is up");
+            tracing::info!(address = %format!("{}://{http}", self.config.http.scheme()), "drover agent is up");
             supervisor::ready();
             let (stop, asked_to_stop) = async_channel::bounded(1);
-            spawn("started", move || started(Started { http, stop }))?;
+            let https = self.config.http.https.clone();
+            spawn("started", move || started(Started { http, https, stop }))?;
             let client = self.client.as_ref().map(|client| client.inbox.clone());
             let watchdog = supervisor::watchdog(self.server.clone(), client);
             executor::spawn(&self.executor, watchdog).detach();
@@ -305,8 +308,7 @@ impl Agent {
         match self.reloader.read_again() {
             Ok(now) => {
                 self.logging.set(now.config.log.level);
-                self.http_settings.response_headers.set(listeners::response_headers(&now.config));
-                self.http_settings.limits.set(listeners::limits(&now.config));
+                listeners::reload_http(&self.http_settings, &now.config);
                 now.log_changes();
             }
             Err(why) => tracing::error!(why, "the configuration is not reloaded"),

@@ -20,6 +20,8 @@ pub struct AgentInfo {
     pub bind_addr: String,
     /// `host:port` that others reach the HTTP API at.
     pub http_addr: String,
+    /// HTTPS is spoken there.
+    pub https: bool,
     /// `host:port` that other servers and nodes reach this one at.
     pub rpc_addr: String,
     pub data_dir: String,

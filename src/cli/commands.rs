@@ -3,7 +3,7 @@
 mod completion;
 
 use crate::{CliCommand, Ready};
-use crate::{agent, alloc, deployment, eval, job, node, operator, status, version, why};
+use crate::{agent, alloc, deployment, eval, job, node, operator, status, tls, version, why};
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
 
 /// The longest name of a command has so many: `operator gossip keyring generate`.
@@ -109,6 +109,8 @@ pub static COMMANDS: &[CommandSpec] = &[
     local::<agent::keeper::KeeperStopCommand>("keeper stop", "stop the keeper and all its tasks"),
     local::<job::fmt::FmtCommand>("fmt", "format HCL files"),
     local::<agent::config_validate::ConfigValidateCommand>("config validate", "check configuration files"),
+    local::<tls::ca::TlsCaCreateCommand>("tls ca create", "make a certificate authority"),
+    local::<tls::cert::TlsCertCreateCommand>("tls cert create", "make a certificate of an authority"),
     local::<completion::CompletionCommand>("completion", "print a shell's completion script"),
     local::<completion::CompleteCommand>("complete", "print completions of a command line"),
     local::<version::VersionCommand>("version", "print the version"),
@@ -206,6 +208,7 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "operator utilization",
     "acl",
     "login",
-    "tls",
+    "tls ca info",
+    "tls cert info",
     "check",
 ];

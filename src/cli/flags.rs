@@ -3,6 +3,7 @@
 //!
 //! Pure. Refuses to know: what a flag does. One kindness beyond Go's rules: flags may also follow arguments.
 
+use crate::settings::go_bool;
 use argh::{CommandInfoWithArgs, FlagInfo, FlagInfoKind};
 use jobspec::nearest::nearest;
 use std::fmt;
@@ -11,28 +12,27 @@ use std::fmt;
 pub struct GlobalFlag {
     pub name: &'static str,
     pub value: bool,
-    pub built: bool,
     pub help: &'static str,
 }
 
-const fn global(name: &'static str, value: bool, built: bool, help: &'static str) -> GlobalFlag {
-    GlobalFlag { name, value, built, help }
+const fn global(name: &'static str, value: bool, help: &'static str) -> GlobalFlag {
+    GlobalFlag { name, value, help }
 }
 
 pub static GLOBAL_FLAGS: &[GlobalFlag] = &[
-    global("address", true, true, "the agent's HTTP address [DROVER_ADDR, NOMAD_ADDR]"),
-    global("region", true, true, "the region to ask [.._REGION]"),
-    global("namespace", true, true, "the namespace; * is all of them where lists are shown [.._NAMESPACE]"),
-    global("token", true, true, "sent as X-Nomad-Token [.._TOKEN]"),
-    global("no-color", false, true, "no colours [.._CLI_NO_COLOR]"),
-    global("force-color", false, true, "colours without a terminal, too [.._CLI_FORCE_COLOR]"),
-    global("ca-cert", true, false, ""),
-    global("ca-path", true, false, ""),
-    global("client-cert", true, false, ""),
-    global("client-key", true, false, ""),
-    global("tls-server-name", true, false, ""),
-    global("tls-skip-verify", false, false, ""),
-    global("insecure", false, false, ""),
+    global("address", true, "where the agent is: http://, https:// or unix:// [DROVER_ADDR, NOMAD_ADDR]"),
+    global("region", true, "the region to ask [.._REGION]"),
+    global("namespace", true, "the namespace; * is all of them where lists are shown [.._NAMESPACE]"),
+    global("token", true, "sent as X-Nomad-Token [.._TOKEN]"),
+    global("ca-cert", true, "a file with the authorities to trust [.._CACERT]"),
+    global("ca-path", true, "a folder with the authorities to trust [.._CAPATH]"),
+    global("client-cert", true, "the certificate to show to the agent [.._CLIENT_CERT]"),
+    global("client-key", true, "its key [.._CLIENT_KEY]"),
+    global("tls-server-name", true, "the name that the agent's certificate must have [.._TLS_SERVER_NAME]"),
+    global("tls-skip-verify", false, "take any certificate, whoever shows it [.._SKIP_VERIFY]"),
+    global("insecure", false, "the same"),
+    global("no-color", false, "no colours [.._CLI_NO_COLOR]"),
+    global("force-color", false, "colours without a terminal, too [.._CLI_FORCE_COLOR]"),
 ];
 
 /// Flags of `agent` that are known and not built.
@@ -220,13 +220,7 @@ fn global_value<'a>(
     given: Option<String>,
     rest: &mut impl Iterator<Item = &'a String>,
 ) -> Result<String, FlagError> {
-    let value =
-        if flag.value { value_of(flag.name, given, rest)? } else { boolean(flag.name, given)?.to_string() };
-    if flag.built || value == "false" || value.is_empty() {
-        Ok(value)
-    } else {
-        Err(FlagError::NotSupported(flag.name.to_string()))
-    }
+    if flag.value { value_of(flag.name, given, rest) } else { Ok(boolean(flag.name, given)?.to_string()) }
 }
 
 fn value_of<'a>(
@@ -239,11 +233,8 @@ fn value_of<'a>(
 
 /// As Go's `strconv.ParseBool` takes them.
 fn boolean(name: &str, given: Option<String>) -> Result<bool, FlagError> {
-    match given.as_deref() {
-        None | Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
-        Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
-        Some(value) => Err(FlagError::NotABoolean { flag: name.to_string(), value: value.to_string() }),
-    }
+    let Some(value) = given else { return Ok(true) };
+    go_bool(&value).ok_or_else(|| FlagError::NotABoolean { flag: name.to_string(), value })
 }
 
 /// Flags of Nomad's commands that drover's do not have: what they ask for is not built (cli.md 1.1.4).
@@ -263,7 +254,7 @@ fn unknown(command: &CommandInfoWithArgs, globals: &[GlobalFlag], name: &str) ->
         return FlagError::NotSupported(name.to_string());
     }
     let own = command.flags.iter().map(|f| f.long.trim_start_matches('-'));
-    let known = own.chain(globals.iter().filter(|g| g.built).map(|g| g.name));
+    let known = own.chain(globals.iter().map(|g| g.name));
     FlagError::Unknown { flag: name.to_string(), nearest: nearest(name, known).map(str::to_string) }
 }
 
@@ -281,7 +272,7 @@ pub fn help_text(argh_text: &str, networked: bool) -> String {
     }
     if networked {
         out.push_str("\nGlobal options:\n");
-        for flag in GLOBAL_FLAGS.iter().filter(|g| g.built) {
+        for flag in GLOBAL_FLAGS {
             out.push_str(&option_line(flag.name, flag.help));
             out.push('\n');
         }

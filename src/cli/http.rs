@@ -1,22 +1,26 @@
 //! The HTTP client: one request, one answer, and sentences for what can go wrong on the way.
 
+mod connector;
 mod other_node;
+mod trust;
+mod websocket;
 
 use crate::answer::{self, ResponseBody};
 use crate::error::{CommandError, CommandResult};
 use crate::settings::CliSettings;
-use async_tungstenite::WebSocketStream;
-use async_tungstenite::tungstenite::Error as WebSocketError;
-use async_tungstenite::tungstenite::handshake::client::generate_key;
+use ::io::tls::TlsFailure;
+use connector::{AgentConnector, UNIX_HOST};
 use serde_json::Value;
-use smol::Timer;
-use smol::future::or;
-use smol::net::TcpStream;
 use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+use trust::Trust;
 use ureq::http::request::Builder;
-use ureq::http::{HeaderName, HeaderValue, Request, Response};
+use ureq::http::{HeaderName, HeaderValue, Request, Response, Uri};
+use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, AsSendBody, Body};
+pub use websocket::AgentSocket;
 
 /// The longest answer that is read whole.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
@@ -31,7 +35,13 @@ const STREAM_READ_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct HttpClient {
     agent: Agent,
+    /// As it was said.
     address: String,
+    /// What paths are put behind.
+    base: String,
+    /// Where requests to `base` go, if that is a unix socket.
+    unix: Option<PathBuf>,
+    trust: Arc<Trust>,
     region: String,
     namespace: String,
     token: String,
@@ -72,6 +82,25 @@ pub type QueryPairs<'a> = &'a [(&'a str, &'a str)];
 
 impl HttpClient {
     pub fn new(settings: &CliSettings) -> HttpClient {
+        let client = HttpClient {
+            agent: Agent::new_with_defaults(),
+            address: String::new(),
+            base: String::new(),
+            unix: None,
+            trust: Arc::new(Trust::new(settings.tls.clone(), Vec::new())),
+            region: settings.region.clone(),
+            namespace: settings.namespace.clone(),
+            token: settings.token.clone(),
+            authorization: settings.authorization.clone(),
+        };
+        client.at(&settings.address, Vec::new())
+    }
+
+    /// The same client for another agent, which may have these names, too.
+    fn at(&self, address: &str, other_names: Vec<String>) -> HttpClient {
+        let unix = address.strip_prefix("unix://").map(PathBuf::from);
+        let trust = Arc::new(Trust::new(self.trust.flags().clone(), other_names));
+        let connector = AgentConnector { trust: trust.clone(), unix: unix.clone() };
         // an agent is asked directly, whatever the environment says of proxies
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -82,12 +111,12 @@ impl HttpClient {
             .user_agent(concat!("drover/", env!("CARGO_PKG_VERSION")))
             .build();
         HttpClient {
-            agent: Agent::new_with_config(config),
-            address: settings.address.clone(),
-            region: settings.region.clone(),
-            namespace: settings.namespace.clone(),
-            token: settings.token.clone(),
-            authorization: settings.authorization.clone(),
+            agent: Agent::with_parts(config, connector, DefaultResolver::default()),
+            address: address.to_string(),
+            base: if unix.is_some() { format!("http://{UNIX_HOST}") } else { address.to_string() },
+            unix,
+            trust,
+            ..self.clone()
         }
     }
 
@@ -180,7 +209,7 @@ impl HttpClient {
     pub fn url(&self, target: &str) -> String {
         let whole = target.starts_with("http://") || target.starts_with("https://");
         let slash = if whole || target.starts_with('/') { "" } else { "/" };
-        let base = if whole { "" } else { self.address.as_str() };
+        let base = if whole { "" } else { self.base.as_str() };
         let mut url = format!("{base}{slash}{target}");
         for (name, value) in [("region", &self.region), ("namespace", &self.namespace)] {
             if !value.is_empty() {
@@ -189,6 +218,24 @@ impl HttpClient {
             }
         }
         url
+    }
+
+    /// What `curl` has to be told to reach the same agent.
+    pub fn curl_flags(&self) -> Vec<(&'static str, String)> {
+        let tls = self.trust.flags();
+        let socket = self.unix.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let mut flags = vec![
+            ("--unix-socket", socket),
+            ("--cacert", tls.ca_cert.clone()),
+            ("--capath", tls.ca_path.clone()),
+            ("--cert", tls.client_cert.clone()),
+            ("--key", tls.client_key.clone()),
+        ];
+        flags.retain(|(_, value)| !value.is_empty());
+        if tls.skip_verify {
+            flags.push(("--insecure", String::new()));
+        }
+        flags
     }
 
     /// Any request. The answer is not judged and may have no end.
@@ -210,62 +257,6 @@ impl HttpClient {
         let mut head = vec![answer.status().to_string()];
         head.extend(answer.headers().iter().map(|(name, value)| line(name, value)));
         Ok(RawAnswer { head, body: Box::new(answer.into_body().into_reader()) })
-    }
-
-    /// A connection that goes on as a websocket.
-    pub fn websocket(
-        &self,
-        path: &str,
-        query: QueryPairs<'_>,
-    ) -> Result<WebSocketStream<TcpStream>, RequestError> {
-        self.following(path, query, |client| client.websocket_here(path, query))
-    }
-
-    fn websocket_here(
-        &self,
-        path: &str,
-        query: QueryPairs<'_>,
-    ) -> Result<WebSocketStream<TcpStream>, RequestError> {
-        let request = self.request("GET", path, query).body(()).map_err(|e| self.no_answer(&e.into()))?;
-        let (mut head, ()) = request.into_parts();
-        let host = head.uri.authority().map(|host| host.to_string()).unwrap_or_default();
-        let port = if head.uri.port().is_some() { "" } else { ":80" };
-        for (name, value) in [
-            ("Host", host.as_str()),
-            ("Connection", "Upgrade"),
-            ("Upgrade", "websocket"),
-            ("Sec-WebSocket-Version", "13"),
-            ("Sec-WebSocket-Key", &generate_key()),
-        ] {
-            let value =
-                HeaderValue::from_str(value).map_err(|e| self.no_answer(&ureq::Error::Http(e.into())))?;
-            head.headers.insert(name, value);
-        }
-        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-        head.uri = format!("ws://{host}{target}")
-            .parse()
-            .map_err(|_| failed(format!("The agent at {} cannot be asked for {path}", self.address)))?;
-        let place = format!("{host}{port}");
-        let begin = async {
-            let socket = TcpStream::connect(&place).await.map_err(ureq::Error::Io)?;
-            socket.set_nodelay(true).map_err(ureq::Error::Io)?;
-            Ok(async_tungstenite::client_async(Request::from_parts(head, ()), socket).await)
-        };
-        let late = async {
-            Timer::after(ANSWER_TIMEOUT).await;
-            Err(ureq::Error::Timeout(ureq::Timeout::Global))
-        };
-        match smol::block_on(or(begin, late)).map_err(|e| self.no_answer(&e))? {
-            Ok((socket, _)) => Ok(socket),
-            Err(WebSocketError::Http(answer)) => {
-                let (head, body) = answer.into_parts();
-                let text = String::from_utf8_lossy(&body.unwrap_or_default()).trim().to_string();
-                Err(RequestError::Status { code: head.status.as_u16(), text })
-            }
-            Err(error) => {
-                Err(failed(format!("The agent at {} does not begin a session: {error}", self.address)))
-            }
-        }
     }
 
     fn send(
@@ -311,15 +302,25 @@ impl HttpClient {
         wait: Wait,
     ) -> Result<Response<Body>, RequestError> {
         let request = request.map_err(|e| self.no_answer(&e.into()))?;
-        if request.uri().scheme_str() != Some("http") {
-            return Err(self.no_answer(&ureq::Error::TlsRequired));
-        }
+        self.check_trust(request.uri())?;
         let config = self.agent.configure_request(request).allow_non_standard_methods(true);
         let request = match wait {
             Wait::Whole => config.timeout_global(Some(ANSWER_TIMEOUT)).build(),
             Wait::Piece => config.timeout_per_read(Some(STREAM_READ_TIMEOUT)).build(),
         };
         self.agent.run(request).map_err(|e| self.no_answer(&e))
+    }
+
+    /// Files for HTTPS that are not there or wrong are told before anything is asked.
+    fn check_trust(&self, uri: &Uri) -> Result<(), RequestError> {
+        match uri.scheme_str() {
+            Some("http") => Ok(()),
+            Some("https") => self.trust.client().map(drop).map_err(failed),
+            _ => Err(failed(format!(
+                "The agent at {} cannot be asked: it is no http:// address",
+                self.address
+            ))),
+        }
     }
 
     fn whole(&self, mut answer: Response<Body>) -> Result<Value, RequestError> {
@@ -334,7 +335,7 @@ impl HttpClient {
     }
 
     fn request(&self, method: &str, path: &str, query: QueryPairs<'_>) -> Builder {
-        let mut uri = format!("{}{path}", self.address);
+        let mut uri = format!("{}{path}", self.base);
         let common = [("region", self.region.as_str()), ("namespace", self.namespace.as_str())];
         let said = |name: &str| query.iter().any(|(n, _)| *n == name);
         let common = common.iter().filter(|(name, value)| !value.is_empty() && !said(name));
@@ -357,6 +358,11 @@ impl HttpClient {
 
     fn no_answer(&self, error: &ureq::Error) -> RequestError {
         let address = &self.address;
+        if let ureq::Error::Io(e) = error
+            && let Some(failure) = TlsFailure::of(e)
+        {
+            return failed(trust::sentence(&failure, address));
+        }
         failed(match error {
             ureq::Error::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused => format!(
                 "No agent answers at {address} (connection refused). Is it running? Start one with \"drover agent -dev\", \
@@ -368,8 +374,8 @@ impl HttpClient {
             ureq::Error::HostNotFound => format!("The host of {address} is not known. Is -address right?"),
             ureq::Error::Http(why) => format!("The agent at {address} cannot be asked: {why}"),
             ureq::Error::BadUri(why) => format!("The agent at {address} cannot be asked: {why}"),
-            ureq::Error::TlsRequired => {
-                format!("The agent at {address} cannot be asked: it is no http:// address")
+            ureq::Error::Io(e) if self.unix.is_some() && e.kind() == io::ErrorKind::NotFound => {
+                format!("There is no socket at {address}. Is -address right?")
             }
             ureq::Error::Protocol(why) => {
                 format!("The answer of the agent at {address} cannot be read: {why}")
@@ -442,5 +448,7 @@ pub fn encode(part: &str) -> String {
     out
 }
 
+#[cfg(test)]
+mod other_node_tests;
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,7 @@ mod session;
 mod settings;
 mod shapes;
 mod status;
+mod tls;
 mod version;
 mod why;
 

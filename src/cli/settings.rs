@@ -8,7 +8,7 @@ const DEFAULT_ADDRESS: &str = "http://127.0.0.1:4646";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CliSettings {
-    /// `http://host:port`, without a slash at the end.
+    /// `http://host:port` or `https://host:port`, without a slash at the end; or `unix:///path`.
     pub address: String,
     /// Empty: the agent's own.
     pub region: String,
@@ -17,8 +17,21 @@ pub struct CliSettings {
     pub token: String,
     /// The value of an `Authorization` header.
     pub authorization: Option<String>,
+    pub tls: TlsFlags,
     pub no_color: bool,
     pub force_color: bool,
+}
+
+/// Files and names for HTTPS: whom to trust, and what to show. Empty: nothing was said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFlags {
+    pub ca_cert: String,
+    /// A folder.
+    pub ca_path: String,
+    pub client_cert: String,
+    pub client_key: String,
+    pub server_name: String,
+    pub skip_verify: bool,
 }
 
 impl CliSettings {
@@ -37,11 +50,11 @@ impl CliSettings {
             Some(value) => value == "true",
             None => from_env(variable).is_some(),
         };
-        for name in ["CACERT", "CAPATH", "CLIENT_CERT", "CLIENT_KEY", "TLS_SERVER_NAME", "SKIP_VERIFY"] {
-            if from_env(name).is_some_and(|v| !matches!(v.as_str(), "0" | "false")) {
-                return Err(format!("not supported yet: NOMAD_{name} (TLS): unset it"));
-            }
-        }
+        let skip_verify =
+            flag("tls-skip-verify").or_else(|| flag("insecure")).or_else(|| from_env("SKIP_VERIFY"));
+        let skip_verify = skip_verify.map_or(Ok(false), |value| {
+            go_bool(&value).ok_or_else(|| format!("NOMAD_SKIP_VERIFY is true or false, not {value:?}"))
+        })?;
         let encode = |v: String| format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(v));
         Ok(CliSettings {
             address: address(&text("address", "ADDR"))?,
@@ -49,6 +62,14 @@ impl CliSettings {
             namespace: text("namespace", "NAMESPACE"),
             token: text("token", "TOKEN"),
             authorization: from_env("HTTP_AUTH").map(encode),
+            tls: TlsFlags {
+                ca_cert: text("ca-cert", "CACERT"),
+                ca_path: text("ca-path", "CAPATH"),
+                client_cert: text("client-cert", "CLIENT_CERT"),
+                client_key: text("client-key", "CLIENT_KEY"),
+                server_name: text("tls-server-name", "TLS_SERVER_NAME"),
+                skip_verify,
+            },
             no_color: switch("no-color", "CLI_NO_COLOR"),
             force_color: switch("force-color", "CLI_FORCE_COLOR"),
         })
@@ -59,22 +80,30 @@ fn address(given: &str) -> Result<String, String> {
     if given.is_empty() {
         return Ok(DEFAULT_ADDRESS.to_string());
     }
-    if given.starts_with("https:") {
-        return Err(format!("not supported yet: TLS in the address {given:?}; use http://"));
-    }
-    if given.starts_with("unix:") {
-        return Err(format!("not supported yet: unix sockets as in the address {given:?}; use http://"));
-    }
-    let host = match given.split_once("://") {
-        Some(("http", host)) => host,
-        Some(_) => return Err(format!("{given:?} is no address: write it like {DEFAULT_ADDRESS}")),
-        None => given,
+    let wrong = || format!("{given:?} is no address: write it like {DEFAULT_ADDRESS}");
+    let (scheme, host) = match given.split_once("://") {
+        Some(("unix", path)) if path.starts_with('/') && path.len() > 1 => return Ok(given.to_string()),
+        Some(("unix", _)) => {
+            return Err(format!("{given:?} is no address: write a unix socket like unix:///run/drover.sock"));
+        }
+        Some((scheme @ ("http" | "https"), host)) => (scheme, host),
+        Some(_) => return Err(wrong()),
+        None => ("http", given),
     };
     let host = host.trim_end_matches('/');
     if host.is_empty() || host.chars().any(|c| c.is_whitespace() || c == '/') {
-        return Err(format!("{given:?} is no address: write it like {DEFAULT_ADDRESS}"));
+        return Err(wrong());
     }
-    Ok(format!("http://{host}"))
+    Ok(format!("{scheme}://{host}"))
+}
+
+/// As Go's `strconv.ParseBool` takes it.
+pub fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -107,11 +136,40 @@ mod tests {
     }
 
     #[test]
-    fn addresses_with_tls_or_a_socket_are_refused() {
-        for address in ["https://a:1", "unix:///run/x", "ftp://a", "http://", "http://a b"] {
+    fn addresses_name_a_scheme_and_a_host_or_a_socket() {
+        for address in ["unix://", "unix://run", "ftp://a", "http://", "https://", "http://a b"] {
             assert!(settings(&[("address", address)], &[]).is_err(), "{address}");
         }
-        assert!(settings(&[], &[("NOMAD_CACERT", "/x")]).is_err());
-        assert!(settings(&[], &[("NOMAD_SKIP_VERIFY", "false")]).is_ok());
+        for (address, expected) in
+            [("https://a:1/", "https://a:1"), ("unix:///run/x", "unix:///run/x"), ("a:1", "http://a:1")]
+        {
+            assert_eq!(settings(&[("address", address)], &[]).unwrap().address, expected);
+        }
+    }
+
+    #[test]
+    fn flags_and_variables_say_whom_to_trust() {
+        let env = [
+            ("NOMAD_CACERT", "/n"),
+            ("DROVER_CACERT", "/d"),
+            ("NOMAD_CAPATH", "/p"),
+            ("NOMAD_CLIENT_CERT", "/c"),
+            ("NOMAD_CLIENT_KEY", "/k"),
+            ("NOMAD_TLS_SERVER_NAME", "s"),
+            ("NOMAD_SKIP_VERIFY", "1"),
+        ];
+        let said = |ca: &str, name: &str, skip_verify| TlsFlags {
+            ca_cert: ca.into(),
+            ca_path: "/p".into(),
+            client_cert: "/c".into(),
+            client_key: "/k".into(),
+            server_name: name.into(),
+            skip_verify,
+        };
+        assert_eq!(settings(&[], &env).unwrap().tls, said("/d", "s", true));
+        let flags = [("ca-cert", "/f"), ("tls-server-name", "t"), ("tls-skip-verify", "false")];
+        assert_eq!(settings(&flags, &env).unwrap().tls, said("/f", "t", false));
+        assert!(settings(&[("insecure", "true")], &[]).unwrap().tls.skip_verify);
+        assert!(settings(&[], &[("NOMAD_SKIP_VERIFY", "perhaps")]).is_err());
     }
 }

@@ -24,4 +24,5 @@ pub mod keys;
 pub mod log_file;
 pub mod monitor;
 pub mod quic;
+pub mod tls;
 pub mod zones;

@@ -36,7 +36,7 @@ pub struct NodeInfo {
     pub datacenter: String,
     pub pool: String,
     pub class: String,
-    /// `host:port` of its HTTP API; empty when it has none that others reach.
+    /// Where its HTTP API is, as `http_place` writes it; empty when it has none that others reach.
     pub http_addr: String,
     pub attributes: BTreeMap<String, String>,
     pub meta: BTreeMap<String, String>,
@@ -53,7 +53,23 @@ pub struct NodeInfo {
     pub max_allocs: u16,
 }
 
+/// Before the address of a node whose API speaks HTTPS: a member of its own would change what is stored of every node.
+const HTTPS: &str = "https://";
+
 impl NodeInfo {
+    /// `host:port`, and whether HTTPS is spoken there, as `http_addr` has it.
+    pub fn http_place(address: &str, https: bool) -> String {
+        if https { format!("{HTTPS}{address}") } else { address.to_string() }
+    }
+
+    /// `host:port` of its HTTP API, and whether it speaks HTTPS.
+    pub fn http(&self) -> (&str, bool) {
+        match self.http_addr.strip_prefix(HTTPS) {
+            Some(address) => (address, true),
+            None => (&self.http_addr, false),
+        }
+    }
+
     fn available(&self) -> Amount {
         let max_allocs = match self.max_allocs {
             0 => MAX_ALLOCS,
@@ -180,6 +196,16 @@ mod tests {
             not_enforced: vec![],
             offers: NodeOffers::default(),
             max_allocs: 0,
+        }
+    }
+
+    #[test]
+    fn where_a_node_is_asked_says_how() {
+        for (place, expected) in [("a:1", ("a:1", false)), ("https://a:1", ("a:1", true)), ("", ("", false))]
+        {
+            let info = NodeInfo { http_addr: place.into(), ..info() };
+            assert_eq!(info.http(), expected);
+            assert_eq!(NodeInfo::http_place(expected.0, expected.1), place);
         }
     }
 

@@ -189,7 +189,8 @@ fn servers_that_are_named_need_a_key_that_is_made_here() {
     node.write(
         "key.hcl",
         &format!(
-            "data_dir = \"/d\" client {{ enabled = true }} server {{ enabled = true encrypt = {key:?} }}"
+            "data_dir = \"/d\" addresses {{ http = \"127.0.0.1\" }} client {{ enabled = true }} \
+             server {{ enabled = true encrypt = {key:?} }}"
         ),
     );
     let file = node.data_dir().with_file_name("key.hcl");

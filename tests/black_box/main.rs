@@ -43,6 +43,7 @@ mod synced;
 mod system;
 mod system_rollouts;
 mod tasks;
+mod tls;
 mod wait;
 mod web;
 mod why;

@@ -206,7 +206,7 @@ impl Node {
         let mut command = Command::new(BINARY);
         command.args(args).current_dir(env!("CARGO_MANIFEST_DIR"));
         command.env("TMPDIR", self.dir.join("tmp")).env("TZ", "UTC");
-        for name in ["DROVER_ADDR", "NOMAD_NAMESPACE", "NOMAD_REGION", "NOMAD_TOKEN"] {
+        for name in ["DROVER_ADDR", "NOMAD_NAMESPACE", "NOMAD_REGION", "NOMAD_TOKEN", "NOMAD_CACERT"] {
             command.env_remove(name);
         }
         command.env("NOMAD_ADDR", format!("http://127.0.0.1:{}", self.port));
@@ -348,7 +348,7 @@ impl Drop for Node {
 }
 
 impl Said {
-    fn from(output: Output) -> Said {
+    pub fn from(output: Output) -> Said {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Said { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }

@@ -1,6 +1,6 @@
 //! Checks of a configuration as a whole, once all sources are read. Fills in what follows from other values.
 
-use super::{ClientConfig, Config, HostDefaults, region};
+use super::{ClientConfig, Config, HostDefaults, region, tls};
 use jobspec::diagnostic::Diagnostic;
 use model::pool::{ALL_POOLS, name_problem};
 use model::time::Span;
@@ -16,6 +16,7 @@ pub fn check(config: &mut Config, machine: &HostDefaults) -> Vec<Diagnostic> {
     let found = [
         roles(config),
         region::problem(config),
+        tls::problem(&config.http),
         server(config),
         directories(config),
         pool(config),
@@ -45,7 +46,8 @@ const OPTIONS: [&str; 7] = [
 
 /// What a user should know of a configuration that can be run.
 pub fn warnings(config: &Config) -> Vec<String> {
-    region::warnings(config).into_iter().chain(options_without_effect(&config.client)).collect()
+    let of_region = region::warnings(config).into_iter();
+    of_region.chain(tls::warnings(&config.http)).chain(options_without_effect(&config.client)).collect()
 }
 
 fn options_without_effect(client: &ClientConfig) -> impl Iterator<Item = String> {

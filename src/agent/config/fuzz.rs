@@ -8,7 +8,7 @@ pub fn load(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let base = SourceFile {
         name: "base.hcl".into(),
-        text: "data_dir = \"/d\" server { enabled = true bootstrap_expect = 1 } client { enabled = true }"
+        text: "data_dir = \"/d\" bind_addr = \"127.0.0.1\" server { enabled = true bootstrap_expect = 1 } client { enabled = true }"
             .into(),
     };
     let file = SourceFile { name: "f.hcl".into(), text };

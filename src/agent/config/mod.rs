@@ -16,6 +16,7 @@ mod region;
 pub mod secret;
 mod shown;
 pub mod syntax;
+mod tls;
 mod values;
 mod walk;
 
@@ -112,6 +113,26 @@ pub struct HttpConfig {
     pub response_headers: BTreeMap<String, String>,
     /// Open connections of one address; 0 is no limit.
     pub max_conns_per_client: u32,
+    pub https: HttpsConfig,
+    /// Plain HTTP may be spoken on addresses that other machines reach.
+    pub insecure: bool,
+}
+
+/// What HTTPS is spoken with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpsConfig {
+    pub enabled: bool,
+    /// The authorities whose certificates callers show.
+    pub ca_file: Option<PathBuf>,
+    pub cert_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
+    /// Callers have to show a certificate.
+    pub verify_client: bool,
+    /// As it was said: `tls12`.
+    pub min_version: String,
+    pub cipher_suites: Vec<String>,
+    pub prefer_own_order: bool,
+    pub handshake_timeout: Span,
 }
 
 /// Where the servers of a region meet.
@@ -136,6 +157,16 @@ impl HttpConfig {
     /// `host:port` that others reach the API at.
     pub fn advertised(&self) -> String {
         advertised(self.advertise.as_ref(), &self.addresses, self.port)
+    }
+
+    pub fn scheme(&self) -> &'static str {
+        if self.https.enabled { "https" } else { "http" }
+    }
+
+    /// The first address that is listened on and that other machines may reach.
+    fn beyond_loopback(&self) -> Option<SocketAddr> {
+        let beyond = self.addresses.iter().find(|ip| !ip.to_canonical().is_loopback());
+        beyond.map(|ip| SocketAddr::new(*ip, self.port))
     }
 }
 

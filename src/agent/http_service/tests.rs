@@ -101,6 +101,7 @@ impl Server {
                 ("bad\n".into(), "left out".into()),
             ]),
             limits: Published::new(limits),
+            https: None,
         });
         let (stop, stopped) = async_channel::bounded(1);
         let listener = smol::block_on(TcpListener::bind("127.0.0.1:0")).unwrap();

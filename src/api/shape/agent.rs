@@ -95,7 +95,7 @@ impl<'a> ConfigShape<'a> {
                 filter_default: a.telemetry.filter.default,
             },
             acl: EnabledShape { enabled: false },
-            tls: TlsShape { enable_http: false, enable_rpc: false },
+            tls: TlsShape { enable_http: a.https, enable_rpc: false },
             ports: PortsShape { http: port_of(&a.http_addr), rpc: port_of(&a.rpc_addr), serf: 0 },
             server: EnabledShape { enabled: a.server },
             client: EnabledShape { enabled: a.client },

@@ -40,7 +40,7 @@ impl<'a> NodeStub<'a> {
         let info = &node.info;
         let os_name = || info.attributes.get_key_value("os.name").map(|(k, v)| (k.as_str(), v.as_str()));
         NodeStub {
-            address: host_of(&info.http_addr),
+            address: host_of(info.http().0),
             id: info.id.to_string(),
             attributes: os.then(|| os_name().into_iter().collect()),
             datacenter: &info.datacenter,
@@ -131,8 +131,8 @@ impl<'a> NodeShape<'a> {
             datacenter: &info.datacenter,
             name: &info.name,
             cgroup_parent: "",
-            http_addr: &info.http_addr,
-            tls_enabled: false,
+            http_addr: info.http().0,
+            tls_enabled: info.http().1,
             attributes: &info.attributes,
             node_resources: NodeResourcesShape::new(info),
             reserved_resources: ReservedShape::new(info),

@@ -360,7 +360,7 @@ fn an_evaluation_leaves_zero_values_out() {
 
 fn node() -> Node {
     let mut info = info(1);
-    info.http_addr = "[fd00::5]:4646".into();
+    info.http_addr = "https://[fd00::5]:4646".into();
     info.attributes = map(&[("nomad.version", "2.0.5"), ("os.name", "debian")]);
     info.reserved = Amount { cpu_mhz: 100, memory_mb: 32, ..Amount::ZERO };
     info.cpu_cores = 2;
@@ -449,7 +449,7 @@ fn a_node_has_every_member_and_no_secret() {
     let node = node();
     let expected = json!({
         "ID": node_id(1).to_string(), "SecretID": "", "Datacenter": "dc1", "Name": "node-1",
-        "CgroupParent": "", "HTTPAddr": "[fd00::5]:4646", "TLSEnabled": false,
+        "CgroupParent": "", "HTTPAddr": "[fd00::5]:4646", "TLSEnabled": true,
         "Attributes": { "nomad.version": "2.0.5", "os.name": "debian" },
         "NodeResources": golden_node_resources(), "ReservedResources": golden_reserved(), "Links": {},
         "Meta": {}, "NodeClass": "", "NodePool": "default", "ComputedClass": "v1:0",

@@ -9,11 +9,13 @@ use crate::job::file::JobFile;
 use crate::node::shapes::NodeStub;
 use crate::render::layout;
 use crate::session::{Session, path};
-use crate::settings::CliSettings;
+use crate::settings::{CliSettings, TlsFlags};
 use crate::shapes::{Alloc, RegisterAnswer};
 use agent::Started;
+use agent::config::HttpsConfig;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long the node may take to come up.
@@ -30,8 +32,13 @@ pub fn run(started: &Started, jobs: &[JobFile]) {
 }
 
 fn follow_all(started: &Started, jobs: &[JobFile]) -> CommandResult<()> {
-    let address = format!("http://{}", started.http);
-    let session = Session::new(&CliSettings { address: address.clone(), ..CliSettings::default() });
+    let scheme = if started.https.enabled { "https" } else { "http" };
+    let address = format!("{scheme}://{}", started.http);
+    let session = Session::new(&CliSettings {
+        address: address.clone(),
+        tls: own_certificate(&started.https),
+        ..CliSettings::default()
+    });
     session.out.line(&session.out.bold(&format!("==> HTTP API: {address}")))?;
     if jobs.is_empty() {
         return Ok(());
@@ -42,6 +49,17 @@ fn follow_all(started: &Started, jobs: &[JobFile]) -> CommandResult<()> {
     }
     let ends = "Ctrl-C stops the agent and its tasks";
     session.out.line(&session.out.bold(&format!("==> HTTP API: {address}; {ends}")))
+}
+
+/// This process itself answers, at a socket of its own: there is nobody else whom it could be taken for.
+fn own_certificate(https: &HttpsConfig) -> TlsFlags {
+    let shown = |file: &Option<PathBuf>| file.as_ref().map(|f| f.display().to_string()).unwrap_or_default();
+    TlsFlags {
+        client_cert: shown(&https.cert_file),
+        client_key: shown(&https.key_file),
+        skip_verify: true,
+        ..TlsFlags::default()
+    }
 }
 
 /// A job that comes before its node would wait for it in the queue of blocked evaluations.

@@ -32,6 +32,9 @@ pub struct AgentCommand {
     /// the IP address to listen on
     #[argh(option)]
     bind: Option<String>,
+    /// plain HTTP on addresses that other machines reach: they can read and change what is said
+    #[argh(switch)]
+    insecure_http: bool,
     /// where state is kept: an absolute path
     #[argh(option)]
     data_dir: Option<String>,
@@ -169,6 +172,7 @@ impl AgentCommand {
         let retry_max = self.retry_max.map(|n| n.to_string());
         let single = [
             ("bind_addr", "-bind", self.bind.clone()),
+            ("insecure_http", "-insecure-http", on(self.insecure_http)),
             ("data_dir", "-data-dir", self.data_dir.clone()),
             ("region", "-region", self.region.clone()),
             ("datacenter", "-dc", self.dc.clone()),

@@ -3,6 +3,7 @@
 
 use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
+use crate::http::AgentSocket;
 use crate::output::Printer;
 use crate::render::terminal;
 use crate::render::terminal::{Escape, Raw};
@@ -18,7 +19,6 @@ use serde::Deserialize;
 use serde_json::json;
 use smol::future::or;
 use smol::io::AsyncReadExt;
-use smol::net::TcpStream;
 use smol::stream::StreamExt;
 use smol::{Timer, Unblock};
 use std::io::{IsTerminal, stdin, stdout};
@@ -121,7 +121,7 @@ struct Ends<'a> {
 
 impl Ends<'_> {
     /// The command's exit code.
-    async fn run_session(&self, socket: WebSocketStream<TcpStream>) -> CommandResult<i32> {
+    async fn run_session(&self, socket: WebSocketStream<AgentSocket>) -> CommandResult<i32> {
         let (mut to, mut from) = socket.split();
         let _raw = if self.manner.tty && stdin().is_terminal() { Some(Raw::new()?) } else { None };
         let (queue, queued) = async_channel::bounded(QUEUED);
@@ -154,7 +154,7 @@ impl Ends<'_> {
     }
 
     /// Until the command has ended.
-    async fn print_output(&self, from: &mut WebSocketReceiver<TcpStream>) -> CommandResult<i32> {
+    async fn print_output(&self, from: &mut WebSocketReceiver<AgentSocket>) -> CommandResult<i32> {
         loop {
             let text = match from.next().await {
                 Some(Ok(Message::Text(text))) => text,
@@ -216,7 +216,7 @@ async fn send(queue: &Sender<String>, what: serde_json::Value) {
     let _over = queue.send(what.to_string()).await;
 }
 
-async fn send_all(to: &mut WebSocketSender<TcpStream>, queued: &Receiver<String>) -> CommandResult<i32> {
+async fn send_all(to: &mut WebSocketSender<AgentSocket>, queued: &Receiver<String>) -> CommandResult<i32> {
     while let Ok(text) = queued.recv().await {
         if to.send(Message::text(text)).await.is_err() {
             break;

@@ -181,7 +181,7 @@ fn flags_of(command: &CommandSpec, given: &[String]) -> BTreeSet<String> {
         let repeats = matches!(f.optionality, argh::Optionality::Repeating);
         (f.long.trim_start_matches('-'), repeats)
     });
-    let global = GLOBAL_FLAGS.iter().filter(|g| command.networked && g.built).map(|g| (g.name, false));
+    let global = GLOBAL_FLAGS.iter().filter(|_| command.networked).map(|g| (g.name, false));
     let flags = own.chain(global).map(|(name, repeats)| (format!("-{name}"), repeats));
     flags.filter(|(flag, repeats)| *repeats || !given.contains(flag)).map(|(flag, _)| flag).collect()
 }

@@ -4,6 +4,7 @@
 //! Refuses to know: what the requests mean.
 
 use super::{HttpClient, QueryPairs, RequestError};
+use serde_json::Value;
 
 /// What an agent says that knows the node and has no connection to it (cli.md 1.1.6).
 const NO_PATH: &str = "No path to node";
@@ -33,7 +34,21 @@ impl HttpClient {
         let node =
             self.ask_here("GET", &format!("/v1/node/{node}"), &[], None).and_then(|a| self.whole(a)).ok()?;
         let address = node["HTTPAddr"].as_str().filter(|address| !address.is_empty())?;
-        Some(HttpClient { address: format!("http://{address}"), ..self.clone() })
+        if node["TLSEnabled"] != Value::Bool(true) {
+            return Some(self.at(&format!("http://{address}"), Vec::new()));
+        }
+        let region = self.region_here()?;
+        let names = ["client", "server"].map(|role| format!("{role}.{region}.nomad"));
+        Some(self.at(&format!("https://{address}"), names.into()))
+    }
+
+    /// Certificates of nodes and servers have names in their region, whatever their address.
+    fn region_here(&self) -> Option<String> {
+        if !self.region.is_empty() {
+            return Some(self.region.clone());
+        }
+        let agent = self.ask_here("GET", "/v1/agent/self", &[], None).and_then(|a| self.whole(a)).ok()?;
+        Some(agent["config"]["Region"].as_str()?.to_string())
     }
 
     fn node_of_alloc(&self, alloc: &str) -> Option<String> {

@@ -114,7 +114,7 @@ fn a_request_that_would_become_two_is_not_sent() {
     for (url, name, value) in [
         ("http://127.0.0.1:1/a b", "X-A", "b"),
         ("http://127.0.0.1:1/a\r\nb", "X-A", "b"),
-        ("https://127.0.0.1:1/", "X-A", "b"),
+        ("ftp://127.0.0.1:1/", "X-A", "b"),
         ("http:///a", "X-A", "b"),
         ("http://127.0.0.1:1/", "X-A", "b\r\nX-C: d"),
         ("http://127.0.0.1:1/", "X A", "b"),

@@ -46,7 +46,8 @@ impl CliCommand for OperatorApiCommand {
         let url = session.client.url(&path);
         if self.dryrun {
             let method = self.method.as_deref().unwrap_or(if has_input() { "POST" } else { "GET" });
-            session.out.line(&curl(method, &headers, &url, has_input()))?;
+            let line = curl(method, &headers, &url, has_input());
+            session.out.line(&format!("{line}{}", flags(&session.client.curl_flags())))?;
             return Ok(ExitCode::SUCCESS);
         }
         let body = if has_input() { input()? } else { None };
@@ -127,6 +128,14 @@ fn curl(method: &str, headers: &[(String, String)], url: &str, input: bool) -> S
     format!("{line} -H \"X-Nomad-Token: ${{NOMAD_TOKEN}}\" {}", quoted(url))
 }
 
+fn flags(flags: &[(&str, String)]) -> String {
+    let one = |(flag, value): &(&str, String)| match value.is_empty() {
+        true => format!(" {flag}"),
+        false => format!(" {flag} {}", quoted(value)),
+    };
+    flags.iter().map(one).collect()
+}
+
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -142,6 +151,8 @@ mod tests {
             curl("PUT", &headers, "http://a:1/v1/jobs", true),
             "curl -X PUT -H 'X-A: it'\\''s' --data-binary @- -H \"X-Nomad-Token: ${NOMAD_TOKEN}\" 'http://a:1/v1/jobs'"
         );
+        let more = [("--cacert", "/a b".to_string()), ("-k", String::new())];
+        assert_eq!(flags(&more), " --cacert '/a b' -k");
         assert!(header("none").is_err());
         assert_eq!(header("A: b: c").ok(), Some(("A".to_string(), "b: c".to_string())));
     }

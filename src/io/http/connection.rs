@@ -5,6 +5,7 @@ use super::encoding::{self, ActiveCompressions, GzipStream};
 use super::limits::ConnectionPermit;
 use super::service::{Answer, Service};
 use super::socket::{ConnectionPhase, ConnectionProgress, TimedSocket};
+use super::stream::HttpStream;
 use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, HttpSettings, IDLE_TIMEOUT, websocket};
 use crate::client_rpc::ExecSession;
 use api::request::MAX_BODY_BYTES;
@@ -64,7 +65,12 @@ pub async fn serve(host: Arc<Host>, socket: TcpStream, permit: ConnectionPermit)
     let stop = host.stop.clone();
     let progress = Arc::new(ConnectionProgress::new(HEAD_TIMEOUT));
     let connection = Arc::new(HttpConnection { host, permit, progress, upgrade: Mutex::default() });
-    or(connection.run(socket), async {
+    let serving = async {
+        if let Some(stream) = connection.host.settings.begin(socket).await {
+            connection.run(stream).await;
+        }
+    };
+    or(serving, async {
         // nothing is sent: it is closed to stop
         let _ = stop.recv().await;
         Timer::after(GRACE).await;
@@ -73,33 +79,36 @@ pub async fn serve(host: Arc<Host>, socket: TcpStream, permit: ConnectionPermit)
 }
 
 /// Tells a connection that there are too many, and closes it.
-pub async fn refuse(socket: TcpStream) {
+pub async fn refuse(settings: &HttpSettings, socket: TcpStream) {
     const TOO_MANY_CONNECTIONS: &str =
         "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
-    close_with(socket, "429 Too Many Requests", TOO_MANY_CONNECTIONS).await;
+    if let Some(stream) = settings.begin(socket).await {
+        close_with(stream, "429 Too Many Requests", TOO_MANY_CONNECTIONS).await;
+    }
 }
 
 /// An answer outside of any request, and the end of the connection.
-async fn close_with(mut socket: TcpStream, status: &str, text: &str) {
+pub async fn close_with(mut stream: HttpStream, status: &str, text: &str) {
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{text}",
         text.len()
     );
-    let tell = or(async { socket.write_all(answer.as_bytes()).await.is_ok() }, async {
+    let write = async { stream.write_all(answer.as_bytes()).await.is_ok() && stream.flush().await.is_ok() };
+    let tell = or(write, async {
         Timer::after(LINGER_TIMEOUT).await;
         false
     });
     if tell.await {
-        linger(socket).await;
+        linger(stream).await;
     }
 }
 
 /// What the peer still sends is read: a reset would take the last answer from it.
-async fn linger(mut socket: TcpStream) {
+pub async fn linger(mut stream: HttpStream) {
     let listen = async {
         let mut chunk = [0; 1 << 10];
-        if socket.close().await.is_ok() {
-            while socket.read(&mut chunk).await.is_ok_and(|read| read > 0) {}
+        if stream.close().await.is_ok() {
+            while stream.read(&mut chunk).await.is_ok_and(|read| read > 0) {}
         }
     };
     or(listen, async {
@@ -109,11 +118,11 @@ async fn linger(mut socket: TcpStream) {
 }
 
 impl HttpConnection {
-    async fn run(self: &Arc<Self>, socket: TcpStream) {
-        let served = self.exchanges(socket.clone()).await;
+    async fn run(self: &Arc<Self>, stream: HttpStream) {
+        let served = self.exchanges(stream.clone()).await;
         let session = self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((upgrade, session)) = session {
-            drop(socket);
+            drop(stream);
             return match upgrade.await {
                 Ok(upgraded) => Box::pin(websocket::serve_session(upgraded, session)).await,
                 Err(error) => tracing::warn!(%error, "a session's connection did not become a websocket"),
@@ -121,16 +130,16 @@ impl HttpConnection {
         }
         if self.progress.head_timed_out() {
             let why = format!("the request's head did not come within {} seconds", HEAD_TIMEOUT.as_secs());
-            return Box::pin(close_with(socket, "408 Request Timeout", &why)).await;
+            return Box::pin(close_with(stream, "408 Request Timeout", &why)).await;
         }
         // what was malformed has its answer; a connection that broke has no reader
         if !self.progress.peer_closed() && served.is_none_or(|error| error.is_parse()) {
-            Box::pin(linger(socket)).await;
+            Box::pin(linger(stream)).await;
         }
     }
 
     /// Runs until hyper is done with the connection, and gives the reason if that is a failure. A stop lets the present request finish.
-    async fn exchanges(self: &Arc<Self>, socket: TcpStream) -> Option<hyper::Error> {
+    async fn exchanges(self: &Arc<Self>, stream: HttpStream) -> Option<hyper::Error> {
         let connection = self.clone();
         let service = service_fn(move |request| {
             let connection = connection.clone();
@@ -142,7 +151,7 @@ impl HttpConnection {
                 .max_buf_size(MAX_HEAD_BYTES)
                 .max_headers(MAX_HEADERS)
                 .half_close(false)
-                .serve_connection(TimedSocket::new(socket, self.progress.clone()), service)
+                .serve_connection(TimedSocket::new(stream, self.progress.clone()), service)
                 .with_upgrades()
         );
         let stopped = async {

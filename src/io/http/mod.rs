@@ -1,17 +1,20 @@
 //! The HTTP server: sockets in, `api` requests out, and their answers back.
 //!
 //! Refuses to know: routes and shapes. Invariants: connections are bounded, in all and per address; a head has to come
-//! within `HEAD_TIMEOUT`, a body within `BODY_TIMEOUT` and `MAX_BODY_BYTES`; a stream holds a few chunks; after a stop every connection ends within `GRACE`.
+//! within `HEAD_TIMEOUT`, and before it a TLS handshake within its own time; a body within `BODY_TIMEOUT` and `MAX_BODY_BYTES`; a stream holds a few chunks; after a stop every connection ends within `GRACE`.
 
 mod body;
 mod connection;
 mod encoding;
+mod https;
 mod limits;
 mod published;
 mod service;
 mod socket;
+mod stream;
 mod websocket;
 
+pub use https::Https;
 pub use hyper::HeaderMap;
 pub use hyper::body::Bytes;
 pub use limits::HttpLimits;
@@ -49,6 +52,8 @@ pub struct HttpSettings {
     /// Added to every answer.
     pub response_headers: Published<Vec<(String, String)>>,
     pub limits: Published<HttpLimits>,
+    /// `None`: plain HTTP is spoken.
+    pub https: Option<Published<Https>>,
 }
 
 /// Serves until `stop` is closed, then until every connection has ended, at most `GRACE`.
@@ -106,8 +111,9 @@ fn admit(host: &Arc<Host>, limiter: &Arc<ConnectionLimiter>, socket: TcpStream, 
             executor::spawn(&host.executor, serve).detach();
         }
         Admission::Refused(permit) => {
+            let settings = host.settings.clone();
             let refuse = async move {
-                connection::refuse(socket).await;
+                connection::refuse(&settings, socket).await;
                 drop((permit, alive));
             };
             executor::spawn(&host.executor, refuse).detach();

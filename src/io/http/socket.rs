@@ -5,10 +5,10 @@
 //! bytes have come.
 
 use super::HEAD_TIMEOUT;
+use super::stream::HttpStream;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use smol::Timer;
 use smol::io::{AsyncRead, AsyncWrite};
-use smol::net::TcpStream;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -111,7 +111,7 @@ impl ConnectionProgress {
 }
 
 pub struct TimedSocket {
-    socket: TcpStream,
+    socket: HttpStream,
     progress: std::sync::Arc<ConnectionProgress>,
     write_timeout: Duration,
     /// Runs while a read waits, for the phase in which it began.
@@ -123,7 +123,7 @@ pub struct TimedSocket {
 }
 
 impl TimedSocket {
-    pub fn new(socket: TcpStream, progress: std::sync::Arc<ConnectionProgress>) -> TimedSocket {
+    pub fn new(socket: HttpStream, progress: std::sync::Arc<ConnectionProgress>) -> TimedSocket {
         TimedSocket {
             socket,
             progress,
@@ -290,7 +290,7 @@ impl Write for TimedSocket {
 mod tests {
     use super::*;
     use smol::io::AsyncWriteExt;
-    use smol::net::TcpListener;
+    use smol::net::{TcpListener, TcpStream};
     use std::sync::Arc;
 
     #[test]
@@ -299,7 +299,8 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let _silent = TcpStream::connect(listener.local_addr()?).await?;
             let (socket, _) = listener.accept().await?;
-            let mut timed = TimedSocket::new(socket, Arc::new(ConnectionProgress::new(HEAD_TIMEOUT)));
+            let progress = Arc::new(ConnectionProgress::new(HEAD_TIMEOUT));
+            let mut timed = TimedSocket::new(HttpStream::Plain(socket), progress);
             timed.write_timeout = Duration::from_millis(50);
             timed.write_all(&vec![0; 64 << 20]).await
         });

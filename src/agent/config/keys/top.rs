@@ -1,5 +1,6 @@
 //! The keys outside `server`, `client` and `telemetry`.
 
+use super::super::tls;
 use super::super::values::{
     address, addresses, advertise, directory, header, log_file, log_level, log_rotate_max_files, name, u32_of,
 };
@@ -10,7 +11,7 @@ use super::{AMOUNT, COUNT_OR_ZERO, ConfigKey, KeyType, PORT, key, no_effect, not
 
 /// Why keys for gossip have no effect.
 const NO_GOSSIP: &str = "servers do not gossip: one UDP port, `ports.rpc`, is for all that they say";
-const RPC: &str = "how servers talk to each other is fixed, and always encrypted";
+const RPC: &str = "how machines talk to each other is fixed, and always encrypted with the region's own keys";
 const NO_LEAVING: &str = "a server that stops stays in its region: `operator raft remove-peer` removes it";
 const HASHICORP: &str = "drover does not work with it";
 
@@ -58,6 +59,8 @@ pub static TOP: &[ConfigKey] = &[
         .takes("int from -1")
         .about("rotated files that are kept: 0 keeps all, -1 none"),
     key("http_api_response_headers", KeyType::Map(header)).live().about("added to every answer of the API"),
+    key("insecure_http", KeyType::Bool(|c| c.http.insecure = true))
+        .about("the API may speak plain HTTP on addresses that other machines reach"),
     key("enable_debug", KeyType::Bool(|c| c.enable_debug = true)).dev("true").about("opens `agent/host`"),
     key("ports", KeyType::Block(PORTS)),
     key("addresses", KeyType::Block(ADDRESSES)),
@@ -139,7 +142,10 @@ static LIMITS: &[ConfigKey] = &[
     .or("100")
     .live()
     .about("open connections of one address; 0 is no limit; loopback is exempt"),
-    no_effect("https_handshake_timeout", "the API has no TLS yet"),
+    key("https_handshake_timeout", KeyType::Duration(|c, v| c.http.https.handshake_timeout = v))
+        .or("10s")
+        .live()
+        .about("the time that a TLS handshake may take"),
     no_effect("rpc_handshake_timeout", RPC),
     no_effect("rpc_max_conns_per_client", RPC),
 ];
@@ -171,20 +177,40 @@ static ACL: &[ConfigKey] = &[
     no_effect("replication_token", NO_ACL).secret(),
 ];
 
-const NO_TLS: &str = "the API has no TLS yet";
-
+/// A running agent reads the files again.
 static TLS: &[ConfigKey] = &[
-    not_built("http"),
-    not_built("verify_https_client"),
+    key("http", KeyType::Bool(|c| c.http.https.enabled = true)).about("the API speaks HTTPS"),
+    key("ca_file", KeyType::Text(|c, v| tls::file(v, &mut c.http.https.ca_file)))
+        .live()
+        .takes("path")
+        .about("the authorities (PEM) whose certificates callers show"),
+    key("cert_file", KeyType::Text(|c, v| tls::file(v, &mut c.http.https.cert_file)))
+        .live()
+        .takes("path")
+        .about("the agent's certificate (PEM), followed by those that lead to its authority"),
+    key("key_file", KeyType::Text(|c, v| tls::file(v, &mut c.http.https.key_file)))
+        .live()
+        .takes("path")
+        .about("its key (PEM)"),
+    key("verify_https_client", KeyType::Bool(|c| c.http.https.verify_client = true))
+        .live()
+        .about("callers have to show a certificate of `ca_file`"),
+    key("tls_min_version", KeyType::Text(tls::min_version))
+        .or("tls12")
+        .live()
+        .takes("`tls12` or `tls13`; `tls10` and `tls11` are `tls12`")
+        .about("the oldest version that is spoken"),
+    key("tls_cipher_suites", KeyType::Text(tls::cipher_suites))
+        .or_words("all that are safe")
+        .live()
+        .takes("names with commas between them")
+        .about("the suites that are offered; a version of which none is named has all"),
+    key("tls_prefer_server_cipher_suites", KeyType::Bool(|c| c.http.https.prefer_own_order = true))
+        .live()
+        .about("the agent's order of suites decides, not the caller's"),
     no_effect("rpc", RPC),
     no_effect("verify_server_hostname", RPC),
     no_effect("rpc_upgrade_mode", RPC),
-    no_effect("ca_file", NO_TLS),
-    no_effect("cert_file", NO_TLS),
-    no_effect("key_file", NO_TLS),
-    no_effect("tls_min_version", NO_TLS),
-    no_effect("tls_cipher_suites", NO_TLS),
-    no_effect("tls_prefer_server_cipher_suites", NO_TLS),
 ];
 
 static KEYRING: &[ConfigKey] = &[

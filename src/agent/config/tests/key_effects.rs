@@ -27,6 +27,8 @@ struct HandedOn {
     response_headers: Vec<(String, String)>,
     event_buffer_entries: usize,
     listened_on: Vec<SocketAddr>,
+    https: HttpsConfig,
+    insecure_http: bool,
     data_dir: Option<PathBuf>,
     log: AgentLogConfig,
     /// For whoever dials: the servers of the region, of the server and of the client.
@@ -69,6 +71,8 @@ fn handed_on(more: &str) -> HandedOn {
         response_headers: response_headers(&config),
         event_buffer_entries: event_buffer_entries(&config),
         listened_on: config.http.addresses.iter().map(|ip| SocketAddr::new(*ip, config.http.port)).collect(),
+        https: config.http.https,
+        insecure_http: config.http.insecure,
         join: config.server.join,
         client_join: config.client.join,
         key: config.server.encrypt,
@@ -84,8 +88,20 @@ static ARRIVED: &[Arrived] = &[
     ("datacenter", "\"d\"", |h| h.node.datacenter == "d" && h.agent.datacenter == "d"),
     ("name", "\"n\"", |h| h.node.name == "n" && h.agent.name == "n"),
     ("bind_addr", "\"10.0.0.1\"", |h| {
-        h.agent.bind_addr == "10.0.0.1" && h.listened_on.iter().all(|a| a.ip().to_string() == "10.0.0.1")
+        h.agent.bind_addr == "10.0.0.1" && h.servers_listened_on == [IpAddr::from([10, 0, 0, 1])]
     }),
+    ("insecure_http", "true", |h| h.insecure_http),
+    ("tls.http", "true", |h| {
+        h.https.enabled && h.agent.https && h.node.http() == (h.agent.http_addr.as_str(), true)
+    }),
+    ("tls.ca_file", "\"/x\"", |h| h.https.ca_file.as_deref() == Some(Path::new("/x"))),
+    ("tls.cert_file", "\"/x\"", |h| h.https.cert_file.as_deref() == Some(Path::new("/x"))),
+    ("tls.key_file", "\"/x\"", |h| h.https.key_file.as_deref() == Some(Path::new("/x"))),
+    ("tls.verify_https_client", "true", |h| h.https.verify_client),
+    ("tls.tls_min_version", "\"tls13\"", |h| h.https.min_version == "tls13"),
+    ("tls.tls_cipher_suites", "\"TLS_AES_128_GCM_SHA256\"", |h| h.https.cipher_suites.len() == 1),
+    ("tls.tls_prefer_server_cipher_suites", "true", |h| h.https.prefer_own_order),
+    ("limits.https_handshake_timeout", "\"9s\"", |h| h.https.handshake_timeout == Span::seconds(9)),
     ("enable_debug", "true", |h| h.agent.enable_debug),
     ("addresses.http", "\"::1\"", |h| h.listened_on.iter().all(SocketAddr::is_ipv6)),
     ("advertise.http", "\"::1\"", |h| h.agent.http_addr == "[::1]:4646" && h.node.http_addr == "[::1]:4646"),

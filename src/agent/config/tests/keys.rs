@@ -26,13 +26,23 @@ static EFFECTIVE_KEYS: &[KeyCase] = &[
     ("log_rotate_max_files", "-1", |c| c.log.rotate_max_files == Some(0)),
     ("http_api_response_headers", "{ A = \"b\" }", |c| c.http.response_headers == map(&[("A", "b")])),
     ("enable_debug", "true", |c| c.enable_debug),
-    ("ports.http", "9", |c| c.http.port == 9 && c.http.advertised() == "0.0.0.0:9"),
+    ("insecure_http", "true", |c| c.http.insecure),
+    ("ports.http", "9", |c| c.http.port == 9 && c.http.advertised() == "127.0.0.1:9"),
     ("addresses.http", "\"::1\"", |c| c.http.addresses.len() == 1 && c.http.addresses[0].is_ipv6()),
     ("advertise.http", "\"::1\"", |c| c.http.advertised() == "[::1]:4646"),
     ("ports.rpc", "9", |c| c.advertised_rpc() == "0.0.0.0:9"),
     ("addresses.rpc", "\"10.0.0.2 ::1\"", |c| {
         c.rpc.addresses.len() == 2 && c.advertised_rpc() == "10.0.0.2:4647" && c.http.addresses.len() == 1
     }),
+    ("tls.http", "true", |c| c.http.https.enabled && c.http.scheme() == "https"),
+    ("tls.ca_file", "\"/x\"", |c| c.http.https.ca_file == path("/x")),
+    ("tls.cert_file", "\"/x\"", |c| c.http.https.cert_file == path("/x")),
+    ("tls.key_file", "\"/x\"", |c| c.http.https.key_file == path("/x")),
+    ("tls.verify_https_client", "true", |c| c.http.https.verify_client),
+    ("tls.tls_min_version", "\"tls13\"", |c| c.http.https.min_version == "tls13"),
+    ("tls.tls_cipher_suites", "\"TLS_AES_128_GCM_SHA256\"", |c| c.http.https.cipher_suites.len() == 1),
+    ("tls.tls_prefer_server_cipher_suites", "true", |c| c.http.https.prefer_own_order),
+    ("limits.https_handshake_timeout", "\"9s\"", |c| c.http.https.handshake_timeout == Span::seconds(9)),
     ("advertise.rpc", "\"10.0.0.1:24647\"", |c| c.advertised_rpc() == "10.0.0.1:24647"),
     ("limits.http_max_conns_per_client", "9", |c| c.http.max_conns_per_client == 9),
     ("telemetry.prometheus_metrics", "true", |c| c.telemetry.prometheus),
@@ -149,6 +159,7 @@ pub const REQUIRED: [&str; 3] = ["server.enabled", "server.bootstrap_expect", "c
 pub fn said_besides(name: &str) -> &'static str {
     match name {
         "telemetry.use_node_name" => "name = \"n\"\n",
+        "tls.http" => "tls { cert_file = \"/c\" key_file = \"/k\" }\n",
         name if name.starts_with("server.") && name.ends_with("_join") => SHARED_KEY,
         _ => "",
     }

@@ -1,5 +1,6 @@
 //! Tables for loading: merging, refusals with their places, defaults and the banner.
 
+mod https;
 mod key_effects;
 mod keys;
 mod region;
@@ -22,8 +23,8 @@ fn load(sources: &Sources) -> Result<Loaded, Vec<String>> {
     Config::load(sources, &machine()).map_err(|all| all.iter().map(Diagnostic::to_string).collect())
 }
 
-const BASE: &str =
-    "data_dir = \"/d\"\nserver {\n enabled = true\n bootstrap_expect = 1\n}\nclient { enabled = true }\n";
+const BASE: &str = "data_dir = \"/d\"\naddresses { http = \"127.0.0.1\" }\n\
+    server {\n enabled = true\n bootstrap_expect = 1\n}\nclient { enabled = true }\n";
 
 /// What a server of several needs to be told.
 const SHARED_KEY: &str = "server { encrypt = \"cg8StVXbQJ0gPvMd9o7yrg==\" }\n";
@@ -48,7 +49,9 @@ fn unset_keys_have_their_defaults() {
         ("global", "dc1", "board")
     );
     assert_eq!(config.bind_addr, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    assert_eq!(config.http.addresses, [config.bind_addr]);
+    assert_eq!(config.rpc.addresses, [config.bind_addr]);
+    assert!(!config.http.https.enabled && !config.http.insecure);
+    assert_eq!(config.http.https.handshake_timeout, Span::seconds(10));
     assert_eq!((config.http.port, config.http.max_conns_per_client), (4646, 100));
     assert_eq!((config.log.level, config.log.json), (LogLevel::Info, false));
     assert_eq!(config.server.num_schedulers, 4);
@@ -132,10 +135,10 @@ fn every_kind_of_value_reaches_its_place() {
 
 #[test]
 fn json_says_the_same_as_hcl() {
-    let json = r#"{"data_dir": "/d", "server": [{"enabled": true, "bootstrap_expect": 1}],
+    let json = r#"{"data_dir": "/d", "bind_addr": "127.0.0.1", "server": [{"enabled": true, "bootstrap_expect": 1}],
         "client": {"enabled": true, "meta": [{"a": "b"}], "reserved": {"cpu": 7}},
         "plugin": [{"raw_exec": [{"config": [{"enabled": true}]}]}], "//": "a remark"}"#;
-    let hcl = r#"data_dir = "/d" server { enabled = true bootstrap_expect = 1 }
+    let hcl = r#"data_dir = "/d" bind_addr = "127.0.0.1" server { enabled = true bootstrap_expect = 1 }
         client { enabled = true meta { a = "b" } reserved { cpu = 7 } }
         plugin "raw_exec" { config { enabled = true } }"#;
     let one = load(&sources(false, &[("a.json", json)], &[])).unwrap();
@@ -169,7 +172,6 @@ fn configuration_errors_name_their_place() {
             "server {\n  heartbeat_gracee = \"1s\"\n}",
             "more.hcl:2,3-19: Unknown configuration key \"server.heartbeat_gracee\"; did you mean \"server.heartbeat_grace\"?",
         ),
-        ("tls {\n  http = true\n}", "more.hcl:2,3-7: not supported yet: tls.http"),
         ("acl { enabled = true }", "more.hcl:1,7-14: not supported yet: acl.enabled"),
         ("client { drain_on_shutdown { } }", "not supported yet: client.drain_on_shutdown"),
         (
@@ -237,7 +239,7 @@ fn all_configuration_errors_are_reported_together() {
 #[test]
 fn harmless_values_of_unbuilt_features_are_accepted() {
     let text = r#"
-        tls { http = false ca_file = "" }
+        tls { http = false ca_file = "" rpc = false }
         acl { enabled = false }
         leave_on_interrupt = false
         client { no_host_uuid = true servers = [] gc_disk_usage_threshold = 80 }
@@ -286,7 +288,8 @@ fn an_agent_needs_both_roles_and_a_place_for_its_data() {
         ),
         ("client { enabled = true } server { enabled = true bootstrap_expect = 1 }", "data_dir is missing"),
     ] {
-        let found = load(&sources(false, &[("a.hcl", text)], &[])).unwrap_err();
+        let text = format!("bind_addr = \"127.0.0.1\" {text}");
+        let found = load(&sources(false, &[("a.hcl", &text)], &[])).unwrap_err();
         assert!(found[0].contains(expected), "{text}: {found:?}");
     }
 }

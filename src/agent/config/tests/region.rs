@@ -152,7 +152,10 @@ fn others_are_told_an_address_that_they_can_reach() {
 #[test]
 fn a_server_that_waits_for_others_says_so() {
     let server = |more: &str| {
-        format!("data_dir = \"/d\" client {{ enabled = true }} server {{ enabled = true {more} }}")
+        format!(
+            "data_dir = \"/d\" addresses {{ http = \"127.0.0.1\" }} client {{ enabled = true }} \
+             server {{ enabled = true {more} }}"
+        )
     };
     let key = "encrypt = \"cg8StVXbQJ0gPvMd9o7yrg==\"";
     for (more, expected) in [
