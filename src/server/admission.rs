@@ -16,8 +16,8 @@ use state::fault::Fault;
 use state::view::View;
 use wire::command::ScaleRequest;
 use wire::command::{
-    Command, DispatchJobCommand, NodeUpdateRequest, RegisterJobCommand, RevertJobCommand, ScaleJobCommand,
-    TagVersionCommand,
+    Command, DispatchJobCommand, NodeUpdateRequest, RedeemJoinTokenCommand, Redemption, RegisterJobCommand,
+    RevertJobCommand, ScaleJobCommand, TagVersionCommand,
 };
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
@@ -87,6 +87,15 @@ impl Leader {
             WriteRequest::RemoveServer { .. } | WriteRequest::TransferLeadership { .. } => unreachable!(),
             WriteRequest::EvaluateNode { node } => self.evaluate_node(token, node, view, cx)?,
             WriteRequest::UpdateNode { node, request } => self.change_node(token, node, request, view, cx)?,
+            WriteRequest::CreateJoinToken { token: spec } => {
+                cx.propose(Command::CreateJoinToken { token: spec, at }, reply);
+            }
+            WriteRequest::RevokeJoinToken { id } => cx.propose(Command::RevokeJoinToken { id }, reply),
+            WriteRequest::RedeemJoinToken { id, secret_digest, machine, key } => {
+                let redemption = Redemption { machine, key, at };
+                let order = RedeemJoinTokenCommand { id, secret_digest, redemption };
+                cx.propose(Command::RedeemJoinToken(Box::new(order)), reply);
+            }
             WriteRequest::StepDeployment { deployment, step } => {
                 deployments::step_for_user(token, deployment, step, view, cx)?;
             }

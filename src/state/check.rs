@@ -3,6 +3,7 @@
 //!
 //! Refuses to know how rows came to be: it computes everything again from the rows that do not follow from others.
 
+mod join_tokens;
 mod members;
 mod scaling;
 
@@ -16,9 +17,10 @@ pub use members::members_are;
 use model::alloc::{Allocation, ClientStatus};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
-use model::id::{JobKey, NodeId};
+use model::id::{JobKey, NodeId, Uuid};
 use model::job::{JobSpec, JobStatus, JobType};
 use model::job_summary::Children;
+use model::join_token::JoinToken;
 use model::key::SigningKey;
 use model::member::{Founding, RegionLevel, ServerMember};
 use model::namespace::Namespace;
@@ -44,6 +46,7 @@ pub fn consistent(view: &View) -> Result<(), String> {
     all.nodes()?;
     all.scaling()?;
     all.members()?;
+    all.join_tokens()?;
     all.fleet(view)
 }
 
@@ -76,6 +79,9 @@ struct AllRows {
     scaled: BTreeSet<(JobKey, Vec<u8>)>,
     members: Vec<ServerMember>,
     region_level: Option<RegionLevel>,
+    join_tokens: BTreeMap<Uuid, JoinToken>,
+    /// By token: how many machines have used it.
+    redemptions: BTreeMap<Uuid, u32>,
     indexes: RowBytes,
 }
 
@@ -103,6 +109,8 @@ impl AllRows {
             scaled: BTreeSet::new(),
             members: Vec::new(),
             region_level: None,
+            join_tokens: BTreeMap::new(),
+            redemptions: BTreeMap::new(),
             indexes: RowBytes::new(),
         };
         let mut digest = 0u64;
@@ -124,6 +132,8 @@ impl AllRows {
             k if k == Kind::Region as u8 => row::<Founding>(value).map(drop)?,
             k if k == Kind::Member as u8 => self.add_member(rest, row(value)?)?,
             k if k == Kind::FeatureLevel as u8 => self.region_level = Some(row(value)?),
+            k if k == Kind::JoinToken as u8 => self.add_join_token(rest, row(value)?)?,
+            k if k == Kind::Redemption as u8 => self.add_redemption(rest, &row(value)?)?,
             k if k == Kind::SigningKey as u8 => row::<SigningKey>(value).map(drop)?,
             k if k == Kind::OfJob as u8 => {
                 let (job, rest) = tables::split_job(rest).ok_or("a job's key is damaged")?;

@@ -108,10 +108,18 @@ pub enum LinkRefusal {
     Busy,
     /// The handshake took too long.
     TooSlow,
+    /// A machine wants to join another region.
+    TokenOfOtherRegion,
+    /// A join token is wrong, expired or used up.
+    TokenRefused,
+    /// Too many join tokens of one address were wrong.
+    TooManyAttempts,
+    /// A machine wants to join at a node.
+    LetsNobodyIn,
 }
 
 impl LinkRefusal {
-    const ALL: [LinkRefusal; 13] = [
+    const ALL: [LinkRefusal; 17] = [
         LinkRefusal::Stopping,
         LinkRefusal::OtherKey,
         LinkRefusal::OtherRegion,
@@ -125,6 +133,10 @@ impl LinkRefusal {
         LinkRefusal::AlreadyLinked,
         LinkRefusal::Busy,
         LinkRefusal::TooSlow,
+        LinkRefusal::TokenOfOtherRegion,
+        LinkRefusal::TokenRefused,
+        LinkRefusal::TooManyAttempts,
+        LinkRefusal::LetsNobodyIn,
     ];
 
     /// The number that the other side is told.
@@ -164,6 +176,14 @@ impl fmt::Display for LinkRefusal {
             LinkRefusal::AlreadyLinked => "the two have another link already",
             LinkRefusal::Busy => "there are too many links or handshakes: it is tried again",
             LinkRefusal::TooSlow => "the handshake took too long: check the line between the two",
+            LinkRefusal::TokenOfOtherRegion => {
+                "the join token is of another region than the server: check the address, or make a token there"
+            }
+            LinkRefusal::TokenRefused => "a join token was refused",
+            LinkRefusal::TooManyAttempts => {
+                "too many join tokens from this address were wrong: it is heard again in five minutes"
+            }
+            LinkRefusal::LetsNobodyIn => "machines join at servers, and this is none: name a server's address",
         })
     }
 }

@@ -1,11 +1,11 @@
 //! What holds of any bytes that are taken for a record.
 
 use super::record::{Record, decode, encode};
-use super::{client_rpc, command, http, keeper, request, rpc, server_rpc, snapshot};
+use super::{client_rpc, command, http, keeper, request, rpc, server_rpc, snapshot, stored_identity};
 use model::{alloc, eval, job, job_summary, key, namespace, node, submission};
 
 /// By the first byte.
-const KINDS: [fn(&[u8]); 25] = [
+const KINDS: [fn(&[u8]); 26] = [
     again::<job::Job>,
     again::<job::JobSpec>,
     again::<job_summary::JobSummary>,
@@ -31,6 +31,7 @@ const KINDS: [fn(&[u8]); 25] = [
     again::<snapshot::SnapshotMessage>,
     again::<http::NodeHttpRequest>,
     again::<http::NodeHttpReply>,
+    again::<stored_identity::StoredIdentity>,
 ];
 
 pub fn record(bytes: &[u8]) {
