@@ -6,17 +6,22 @@
 
 mod admission;
 mod endpoint;
+mod enrolment;
 mod handshake;
 mod identity;
 mod lanes;
 mod link;
+mod machine_key;
 mod refusal_log;
 mod runtime;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod transport;
+mod wrong_tokens;
 
 pub use endpoint::Endpoint;
-pub use identity::{LinkIdentity, RegionKey};
+pub use enrolment::{EnrolFailure, Enrolment, enrol};
+pub use identity::{LinkIdentity, RegionKey, digest};
 pub use link::{Link, LinkEnd, LinkEvent, LinkId};
+pub use machine_key::MachineKey;

@@ -4,6 +4,7 @@
 //! endpoint's receive buffers stay below 64 KiB.
 
 use super::identity::LinkIdentity;
+use super::machine_key::MachineKey;
 use super::tls;
 use quinn::{ClientConfig, EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use quinn_proto::HashedConnectionIdGenerator;
@@ -43,16 +44,23 @@ impl Configs {
         let id_key = identity.connection_id_key();
         endpoint.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(id_key)));
         endpoint.max_udp_payload_size(MAX_DATAGRAM_BYTES).map_err(io::Error::other)?;
-        let mut accepting = ServerConfig::with_crypto(Arc::new(tls::accepting(identity)?));
+        let mut accepting = ServerConfig::with_crypto(Arc::new(tls::accepting(identity.tls())?));
         accepting
             .transport_config(transport.clone())
             .max_incoming(MAX_INCOMING)
             .incoming_buffer_size(INCOMING_BUFFER_BYTES)
             .incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BUFFER_BYTES);
-        let mut dialing = ClientConfig::new(Arc::new(tls::dialing(identity)?));
+        let mut dialing = ClientConfig::new(Arc::new(tls::dialing(identity.tls(), tls::LINKS)?));
         dialing.transport_config(transport);
         Ok(Configs { endpoint, accepting, dialing })
     }
+}
+
+/// For a machine that no region knows: it dials alone.
+pub fn enrolling(key: &MachineKey) -> io::Result<ClientConfig> {
+    let mut dialing = ClientConfig::new(Arc::new(tls::dialing(key.tls(), tls::ENROLMENT)?));
+    dialing.transport_config(Arc::new(transport()));
+    Ok(dialing)
 }
 
 fn transport() -> TransportConfig {
