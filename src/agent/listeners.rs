@@ -7,7 +7,7 @@ use super::Part;
 use super::config::Config;
 use super::failure::AgentFailure;
 use super::http_service::HttpService;
-use super::links::{self, LinkParts, LinkSender};
+use super::links::{self, Enroller, LinkParts, LinkSender};
 use super::server_inbox::ServerInboxSender;
 use ::io::http::{HttpLimits, HttpSettings, Published};
 use ::io::quic::{Endpoint, RegionKey};
@@ -91,6 +91,12 @@ pub fn start_links(
         inbox: inbox.clone(),
         sender: sender.clone(),
         status: service.status.clone(),
+        enroller: Enroller::new(
+            executor.clone(),
+            service.clone(),
+            config.region.clone(),
+            (key, secret.clone()),
+        ),
     };
     let run = async move {
         let result = links::run(parts).await;

@@ -9,6 +9,7 @@ mod client_loop;
 pub mod config;
 mod data_dir;
 mod disk_space;
+mod enrolment;
 mod failure;
 mod http_service;
 mod identity;
@@ -23,6 +24,7 @@ mod server_inbox;
 mod server_loop;
 mod signals;
 mod startup;
+mod stored_identity;
 mod supervisor;
 mod workers;
 
@@ -38,6 +40,7 @@ use async_channel::{Receiver, Sender};
 use client_loop::{ClientChannels, ClientLoop};
 use config::{Config, Loaded};
 use data_dir::DataDir;
+pub use enrolment::{Joined, join, lacks_identity};
 use failure::AgentFailure;
 use http_service::{HttpService, HttpServiceParts};
 use links::LinkSender;
@@ -139,8 +142,9 @@ enum Part {
 }
 
 impl Agent {
-    fn start(config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, AgentFailure> {
-        let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
+    fn start(mut config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, AgentFailure> {
+        let mut signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
+        enrolment::complete(&mut config, &mut signals)?;
         // first, so that a taken port leaves no directory behind
         let listeners = listeners::http(&config)?;
         let rpc_sockets = listeners::rpc(&config)?;

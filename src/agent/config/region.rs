@@ -15,12 +15,36 @@ pub fn complete(config: &mut Config, machine: &HostDefaults) {
     if config.rpc.addresses.is_empty() {
         config.rpc.addresses = vec![config.bind_addr];
     }
+    leave_out_own_addresses(config);
     let reachable = config.rpc.addresses.iter().any(|ip| !ip.is_unspecified());
-    if config.server.encrypt.is_some() && config.rpc.advertise.is_none() && !reachable {
+    if has_links(config) && config.rpc.advertise.is_none() && !reachable {
         config.rpc.advertise = machine.address.map(|ip| Advertised { host: in_brackets(ip), port: None });
+        leave_out_own_addresses(config);
     }
+}
+
+fn leave_out_own_addresses(config: &mut Config) {
     let own = own_addresses(config);
     config.server.join.retain(|address| !own.is(address));
+}
+
+/// The server has a key of its region, or is given one when it joins, and so is linked to others.
+pub fn has_links(config: &Config) -> bool {
+    let server = &config.server;
+    server.enabled && (server.encrypt.is_some() || server.join.has_token() || missing_key(config).is_some())
+}
+
+/// Why a server has to have a key, if it has none: unless it has joined its region, and keeps the key beside its state.
+pub fn missing_key(config: &Config) -> Option<String> {
+    let server = &config.server;
+    if !server.enabled || server.encrypt.is_some() {
+        return None;
+    }
+    match (server.join.addresses().next(), server.bootstrap_expect) {
+        (Some(other), _) => Some(no_key(&format!("another server is named, {other}"))),
+        (None, n) if n > 1 => Some(no_key(&format!("server.bootstrap_expect is {n}"))),
+        _ => None,
+    }
 }
 
 fn in_brackets(ip: IpAddr) -> String {
@@ -72,6 +96,13 @@ fn own_addresses(config: &Config) -> OwnAddresses {
 /// Why a server with these settings cannot be part of a region.
 pub fn problem(config: &Config) -> Option<String> {
     let server = &config.server;
+    for (block, join) in [("server", &server.join), ("client", &config.client.join)] {
+        if join.token.is_some() && join.token_file.is_some() {
+            return Some(format!(
+                "{block}.server_join says join_token and join_token_file: leave one of them out"
+            ));
+        }
+    }
     if !server.enabled {
         return None;
     }
@@ -81,16 +112,14 @@ pub fn problem(config: &Config) -> Option<String> {
             "server.bootstrap_expect is missing: say bootstrap_expect = 1 for a region of one server, or name the servers to join: server_join { retry_join = [\"...\"] }"
                 .to_string(),
         ),
-        (_, Some(other), None) => Some(no_key(&format!("another server is named, {other}"))),
-        (n, None, None) if n > 1 => Some(no_key(&format!("server.bootstrap_expect is {n}"))),
-        (_, _, Some(_)) => unreachable_address(config),
+        _ if has_links(config) => unreachable_address(config),
         _ => None,
     }
 }
 
 fn no_key(why: &str) -> String {
     format!(
-        "server.encrypt is missing, but {why}: servers know each other by a key that they share. Make one with `drover operator gossip keyring generate`, and say encrypt = \"...\" on each of them"
+        "server.encrypt is missing, but {why}: servers know each other by a key that they share. Make one with `drover operator gossip keyring generate`, and say encrypt = \"...\" on each of them; or join a region that has one: `drover join`"
     )
 }
 

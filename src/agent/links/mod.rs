@@ -5,9 +5,11 @@
 //! end once; nothing here waits for the brain.
 
 mod dialer;
+mod enrolment;
 mod link_sender;
 mod link_table;
 
+pub use enrolment::Enroller;
 pub use link_sender::LinkSender;
 
 use super::config::joining::ServerJoin;
@@ -52,6 +54,8 @@ pub struct LinkParts {
     pub inbox: ServerInboxSender,
     pub sender: LinkSender,
     pub status: Arc<Published<ServerStatus>>,
+    /// For machines that show a join token.
+    pub enroller: Enroller,
 }
 
 struct ServerLinks {
@@ -89,6 +93,7 @@ impl ServerLinks {
                 Next::Link(LinkEvent::Up(link)) => self.up(link),
                 Next::Link(LinkEvent::Frame { link, class, bytes }) => self.frame(&link, class, bytes),
                 Next::Link(LinkEvent::Down { link, why }) => self.down(&link, &why),
+                Next::Link(LinkEvent::Enrol(asked)) => self.parts.enroller.take(asked),
                 Next::Dialed(outcome) => self.dialed(&outcome),
                 Next::Look => {}
                 Next::Closed => return Ok(()),

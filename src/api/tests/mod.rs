@@ -151,6 +151,7 @@ impl World {
             status: &self.status,
             agent: &self.agent,
             zones: |_| None,
+            random: || Some([7; 48]),
             threads: || Some(3),
             client: self.client.as_ref(),
             now: self.now,
