@@ -98,7 +98,9 @@ pub fn complete(config: &mut Config, signals: &mut Signals) -> Result<(), AgentF
 
 /// The token that the configuration says, or names the file of.
 fn token_of(join: &ServerJoin) -> Result<Option<BearerToken>, String> {
-    let Some(path) = &join.token_file else { return Ok(join.token.clone()) };
+    let Some(path) = join.token_file.as_ref().filter(|_| join.token.is_none()) else {
+        return Ok(join.token.clone());
+    };
     let text = fs::read_to_string(path).map_err(|e| format!("join_token_file {}: {e}", path.display()))?;
     let token = BearerToken::parse(&text).map_err(|e| format!("join_token_file {}: {e}", path.display()))?;
     Ok(Some(token))
@@ -294,3 +296,7 @@ async fn stopped<T>(signals: &mut Signals) -> Option<T> {
 fn stopped_by_signal() -> AgentFailure {
     "stopped before a server has let this machine in".into()
 }
+
+#[cfg(test)]
+#[path = "enrolment_tests.rs"]
+mod tests;

@@ -94,7 +94,12 @@ impl Leader {
             WriteRequest::RedeemJoinToken { id, secret_digest, machine, key } => {
                 let redemption = Redemption { machine, key, at };
                 let order = RedeemJoinTokenCommand { id, secret_digest, redemption };
-                cx.propose(Command::RedeemJoinToken(Box::new(order)), reply);
+                match view.redemption_refusal(&order)? {
+                    Some(refusal) => cx.reply(token, Err(refusal)),
+                    None => {
+                        cx.propose(Command::RedeemJoinToken(Box::new(order)), reply);
+                    }
+                }
             }
             WriteRequest::StepDeployment { deployment, step } => {
                 deployments::step_for_user(token, deployment, step, view, cx)?;

@@ -96,13 +96,6 @@ fn own_addresses(config: &Config) -> OwnAddresses {
 /// Why a server with these settings cannot be part of a region.
 pub fn problem(config: &Config) -> Option<String> {
     let server = &config.server;
-    for (block, join) in [("server", &server.join), ("client", &config.client.join)] {
-        if join.token.is_some() && join.token_file.is_some() {
-            return Some(format!(
-                "{block}.server_join says join_token and join_token_file: leave one of them out"
-            ));
-        }
-    }
     if !server.enabled {
         return None;
     }

@@ -54,7 +54,9 @@ impl Enroller {
     async fn answer(&self, asked: &Enrolment) -> EnrolAnswer {
         let response = self.0.service.serve(&redemption(asked), false).await;
         if let Err(refusal) = redeemed(response) {
-            tracing::info!(target: "nomad", source = %asked.source, machine = %asked.request.machine, why = refusal.message, "a join token was refused");
+            // the endpoint has a line a minute and address for it
+            let (source, machine) = (asked.source, asked.request.machine);
+            tracing::debug!(target: "nomad", %source, %machine, why = refusal.message, "a join token was refused");
             return EnrolAnswer::Refused(refusal);
         }
         let (source, machine) = (asked.source, asked.request.machine);

@@ -1,4 +1,4 @@
-//! Join tokens: made, listed and revoked by operators, and redeemed by servers for the machines that show them (http-api.md 9.9).
+//! Join tokens: made, listed and revoked by operators, and redeemed by servers for the machines that show them (http-api.md 9.7 to 9.9).
 //!
 //! Refuses to know: how a machine proves who it is. Invariant: a token's secret is in the answer to its creation alone.
 

@@ -7,6 +7,7 @@ mod deployments;
 mod evaluations;
 mod filters;
 mod hostile;
+mod join_tokens;
 mod members;
 mod namespaces_and_search;
 mod nodes;

@@ -4,15 +4,16 @@
 //! its time, and none in another role; a machine that asks again with the same key, because its answer was lost, uses nothing up.
 
 use super::super::fault::Fault;
-use super::super::join_tokens::{join_token_key, read_join_tokens, redemption_key, redemptions_key};
+use super::super::join_tokens::{
+    Redeemable, join_token_key, read_join_tokens, redeemable, redemption_key, redemptions_key,
+};
 use super::super::tables;
 use super::{ApplyTxn, Reply};
 use model::id::Uuid;
-use model::join_token::{JoinRole, JoinToken, JoinTokenSpec, MAX_TOKENS};
+use model::join_token::{JoinToken, JoinTokenSpec, MAX_TOKENS};
 use model::time::{Span, Wall};
-use wire::command::{RedeemJoinTokenCommand, Redemption};
+use wire::command::RedeemJoinTokenCommand;
 use wire::request::{Refusal, RefusalKind, WriteReply};
-use wire::rpc::Peer;
 
 /// How long a token that has expired stays listed.
 const SHOWN: Span = Span::hours(24);
@@ -51,35 +52,18 @@ impl ApplyTxn<'_> {
     }
 
     pub(super) fn redeem_join_token(&mut self, order: RedeemJoinTokenCommand) -> Result<Reply, Fault> {
-        let RedeemJoinTokenCommand { id, secret_digest, redemption } = order;
         let index = self.index();
-        // both in one sentence: whoever guesses does not hear which of the two was wrong
-        let known: Option<JoinToken> = tables::get(&self.rows, &join_token_key(id))?;
-        let Some(token) = known.filter(|token| token.spec.secret_digest == secret_digest) else {
-            let why = "the join token is not known here: it was revoked, is older than a day, or is of another region; \
-                       make another with `drover token create`";
-            return refuse(RefusalKind::Forbidden, why);
+        let token = match redeemable(&self.rows, &order)? {
+            Err(refusal) => return Ok(Err(refusal)),
+            Ok(Redeemable::Again(token)) => token,
+            Ok(Redeemable::Once(token)) => {
+                let token =
+                    JoinToken { uses_left: token.uses_left.saturating_sub(1), modify_index: index, ..token };
+                self.put(&join_token_key(order.id), &token)?;
+                self.put(&redemption_key(order.id, order.redemption.machine), &order.redemption)?;
+                token
+            }
         };
-        if token.spec.role != role(redemption.machine) {
-            let why = format!("the join token is for a {}, and not for this machine", token.spec.role);
-            return refuse(RefusalKind::Invalid, why);
-        }
-        if token.is_expired(redemption.at) {
-            let why = "the join token has expired: make another with `drover token create`";
-            return refuse(RefusalKind::Invalid, why);
-        }
-        let key = redemption_key(id, redemption.machine);
-        let before: Option<Redemption> = tables::get(&self.rows, &key)?;
-        if before.is_some_and(|before| before.key == redemption.key) {
-            return Ok(Ok(WriteReply::JoinToken { token: Box::new(token), index }));
-        }
-        let Some(uses_left) = token.uses_left.checked_sub(1) else {
-            let why = "the join token is used up: make another with `drover token create`";
-            return refuse(RefusalKind::Invalid, why);
-        };
-        let token = JoinToken { uses_left, modify_index: index, ..token };
-        self.put(&join_token_key(id), &token)?;
-        self.put(&key, &redemption)?;
         Ok(Ok(WriteReply::JoinToken { token: Box::new(token), index }))
     }
 
@@ -88,13 +72,6 @@ impl ApplyTxn<'_> {
             self.remove(&key)?;
         }
         self.remove(&join_token_key(id))
-    }
-}
-
-fn role(machine: Peer) -> JoinRole {
-    match machine {
-        Peer::Server(_) => JoinRole::Server,
-        Peer::Node(_) => JoinRole::Client,
     }
 }
 

@@ -158,5 +158,5 @@ static SERVER_JOIN: &[ConfigKey] = &[
         .about("lets a machine in that has no identity of its region yet"),
     key("join_token_file", KeyType::Text(|c, v| directory(v, &mut c.client.join.token_file)))
         .takes("absolute path")
-        .about("a file with the token"),
+        .about("a file with the token, where `join_token` says none"),
 ];
