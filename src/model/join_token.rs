@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: the token's text, keys, and who shows a token.
 
-use super::id::Uuid;
+use super::id::{NodeId, Uuid};
 use super::time::{Span, Wall};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,7 +12,7 @@ use std::fmt;
 pub enum JoinRole {
     /// A node: it is given nothing but its own identity.
     Client,
-    /// It is given the region's secret.
+    /// A server: given the region's secret.
     Server,
 }
 
@@ -34,6 +34,23 @@ impl JoinRole {
 impl fmt::Display for JoinRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// Which machine joins. Encoded by position: append only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JoiningMachine {
+    /// By a number of its own.
+    Server(u64),
+    Node(NodeId),
+}
+
+impl JoiningMachine {
+    pub fn role(self) -> JoinRole {
+        match self {
+            JoiningMachine::Server(_) => JoinRole::Server,
+            JoiningMachine::Node(_) => JoinRole::Client,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::leader::Leader;
 use super::pending::OnApply;
-use super::{deployments, eval_deletion, periodic};
+use super::{deployments, eval_deletion, join_tokens, periodic};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus, Transition};
 use model::dispatch::DispatchRequest;
 use model::environment;
@@ -16,8 +16,8 @@ use state::fault::Fault;
 use state::view::View;
 use wire::command::ScaleRequest;
 use wire::command::{
-    Command, DispatchJobCommand, NodeUpdateRequest, RedeemJoinTokenCommand, Redemption, RegisterJobCommand,
-    RevertJobCommand, ScaleJobCommand, TagVersionCommand,
+    Command, DispatchJobCommand, NodeUpdateRequest, RegisterJobCommand, RevertJobCommand, ScaleJobCommand,
+    TagVersionCommand,
 };
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
@@ -58,15 +58,11 @@ impl Leader {
             WriteRequest::UpsertNamespace { namespace } => {
                 cx.propose(Command::UpsertNamespace { namespace }, reply);
             }
-            WriteRequest::DeleteNamespace { name } => {
-                cx.propose(Command::DeleteNamespace { name }, reply);
-            }
+            WriteRequest::DeleteNamespace { name } => cx.propose(Command::DeleteNamespace { name }, reply),
             WriteRequest::UpsertNodePool { pool } => {
                 cx.propose(Command::UpsertNodePool { pool }, reply);
             }
-            WriteRequest::DeleteNodePool { name } => {
-                cx.propose(Command::DeleteNodePool { name }, reply);
-            }
+            WriteRequest::DeleteNodePool { name } => cx.propose(Command::DeleteNodePool { name }, reply),
             WriteRequest::ConfigureScheduler { settings, cas } => {
                 cx.propose(Command::ConfigureScheduler { settings, cas }, reply);
             }
@@ -87,20 +83,9 @@ impl Leader {
             WriteRequest::RemoveServer { .. } | WriteRequest::TransferLeadership { .. } => unreachable!(),
             WriteRequest::EvaluateNode { node } => self.evaluate_node(token, node, view, cx)?,
             WriteRequest::UpdateNode { node, request } => self.change_node(token, node, request, view, cx)?,
-            WriteRequest::CreateJoinToken { token: spec } => {
-                cx.propose(Command::CreateJoinToken { token: spec, at }, reply);
-            }
-            WriteRequest::RevokeJoinToken { id } => cx.propose(Command::RevokeJoinToken { id }, reply),
-            WriteRequest::RedeemJoinToken { id, secret_digest, machine, key } => {
-                let redemption = Redemption { machine, key, at };
-                let order = RedeemJoinTokenCommand { id, secret_digest, redemption };
-                match view.redemption_refusal(&order)? {
-                    Some(refusal) => cx.reply(token, Err(refusal)),
-                    None => {
-                        cx.propose(Command::RedeemJoinToken(Box::new(order)), reply);
-                    }
-                }
-            }
+            WriteRequest::CreateJoinToken { .. }
+            | WriteRequest::RevokeJoinToken { .. }
+            | WriteRequest::RedeemJoinToken { .. } => join_tokens::request(token, action, view, cx)?,
             WriteRequest::StepDeployment { deployment, step } => {
                 deployments::step_for_user(token, deployment, step, view, cx)?;
             }

@@ -63,6 +63,7 @@ pub fn rows(view: &View) -> Result<Vec<KeyAndRow>, String> {
 }
 
 /// Every row, by kind.
+#[derive(Default)]
 struct AllRows {
     index: u64,
     jobs: BTreeMap<JobKey, JobRow>,
@@ -95,24 +96,7 @@ fn row<R: Record>(bytes: &[u8]) -> Result<R, String> {
 
 impl AllRows {
     fn read(view: &View) -> Result<AllRows, String> {
-        let mut all = AllRows {
-            index: view.index(),
-            jobs: BTreeMap::new(),
-            specs: BTreeMap::new(),
-            submissions: BTreeSet::new(),
-            evals: Vec::new(),
-            allocs: Vec::new(),
-            deployments: Vec::new(),
-            described: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            policies: BTreeMap::new(),
-            scaled: BTreeSet::new(),
-            members: Vec::new(),
-            region_level: None,
-            join_tokens: BTreeMap::new(),
-            redemptions: BTreeMap::new(),
-            indexes: RowBytes::new(),
-        };
+        let mut all = AllRows { index: view.index(), ..AllRows::default() };
         let mut digest = 0u64;
         for entry in view.rows.iter().map_err(|e| fault_text(e.into()))? {
             let (key, value) = entry.map_err(|e| fault_text(e.into()))?;

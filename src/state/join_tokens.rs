@@ -6,11 +6,10 @@ use super::fault::Fault;
 use super::tables::{self, Kind, Rows};
 use super::view::View;
 use model::id::Uuid;
-use model::join_token::{JoinRole, JoinToken};
+use model::join_token::{JoinToken, JoiningMachine};
 use wire::command::{RedeemJoinTokenCommand, Redemption};
 use wire::record;
 use wire::request::{Refusal, RefusalKind};
-use wire::rpc::Peer;
 
 impl View {
     /// Ordered by id. Expired ones are among them for a day or longer.
@@ -43,7 +42,7 @@ pub(super) fn redeemable(
     let Some(token) = known.filter(|token| token.spec.secret_digest == *secret_digest) else {
         return refuse(RefusalKind::Forbidden, UNKNOWN.into());
     };
-    if token.spec.role != role(redemption.machine) {
+    if token.spec.role != redemption.machine.role() {
         let why = format!("the join token is for a {}, and not for this machine", token.spec.role);
         return refuse(RefusalKind::Invalid, why);
     }
@@ -67,13 +66,6 @@ pub(super) fn redeemable(
 const UNKNOWN: &str = "the join token is not known here: it was revoked, is older than a day, or is of another region; make \
                        another with `drover token create`";
 
-fn role(machine: Peer) -> JoinRole {
-    match machine {
-        Peer::Server(_) => JoinRole::Server,
-        Peer::Node(_) => JoinRole::Client,
-    }
-}
-
 pub(super) fn read_join_tokens(rows: &impl Rows) -> Result<Vec<JoinToken>, Fault> {
     let mut out = Vec::new();
     tables::each(rows, &Kind::JoinToken.key(&[]), None, |_, value| {
@@ -92,6 +84,6 @@ pub(super) fn redemptions_key(id: Uuid) -> Vec<u8> {
     Kind::Redemption.key(&[id.as_bytes()])
 }
 
-pub(super) fn redemption_key(id: Uuid, machine: Peer) -> Vec<u8> {
-    Kind::Redemption.key(&[id.as_bytes(), &record::encode_part("peer", &machine)])
+pub(super) fn redemption_key(id: Uuid, machine: JoiningMachine) -> Vec<u8> {
+    Kind::Redemption.key(&[id.as_bytes(), &record::encode_part("machine", &machine)])
 }

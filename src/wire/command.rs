@@ -1,7 +1,6 @@
 //! Replicated commands: what raft orders and `state` applies. Everything that is random or depends on a clock was
 //! decided by the proposer, so that applying is deterministic. Append only: the position of a variant is its number.
 
-use crate::rpc::Peer;
 use model::alloc::{ClientStatus, Transition};
 use model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
 use model::dispatch::DispatchRequest;
@@ -10,7 +9,7 @@ use model::eval::Evaluation;
 use model::garbage::{Cutoffs, Garbage};
 use model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
 use model::job::JobSpec;
-use model::join_token::JoinTokenSpec;
+use model::join_token::{JoinTokenSpec, JoiningMachine};
 use model::key::SigningKey;
 use model::member::{Founding, ServerInfo};
 use model::namespace::NamespaceSpec;
@@ -359,11 +358,11 @@ pub struct TagVersionCommand {
     pub at: Wall,
 }
 
-/// Who has used a token.
+/// A use of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redemption {
     /// Which machine, and with that in which role.
-    pub machine: Peer,
+    pub machine: JoiningMachine,
     /// The public key that it has proved: the same machine with the same key may ask again.
     pub key: [u8; 32],
     pub at: Wall,

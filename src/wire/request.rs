@@ -1,12 +1,11 @@
 //! Write requests of an API to the servers, their replies, and refusals.
 
 use crate::command::{NodeUpdateRequest, ScaleRequest};
-use crate::rpc::Peer;
 use model::alloc::Transition;
 use model::dispatch::DispatchRequest;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Uuid};
 use model::job::JobSpec;
-use model::join_token::{JoinToken, JoinTokenSpec};
+use model::join_token::{JoinToken, JoinTokenSpec, JoiningMachine};
 use model::namespace::NamespaceSpec;
 use model::pool::NodePoolSpec;
 use model::scheduling::SchedulerSettings;
@@ -127,7 +126,7 @@ pub enum WriteRequest {
     RedeemJoinToken {
         id: Uuid,
         secret_digest: [u8; 32],
-        machine: Peer,
+        machine: JoiningMachine,
         key: [u8; 32],
     },
     /// A user changes a deployment.

@@ -9,12 +9,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jobspec::duration;
 use model::id::{NodeId, Uuid};
-use model::join_token::{DEFAULT_TTL, JoinRole, JoinTokenSpec, MAX_USES};
+use model::join_token::{DEFAULT_TTL, JoinRole, JoinTokenSpec, JoiningMachine, MAX_USES};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use wire::bearer_token::{BearerToken, TokenSecret};
 use wire::request::{WriteReply, WriteRequest};
-use wire::rpc::Peer;
 
 pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
@@ -72,8 +71,8 @@ pub fn redeem(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let secret = TokenSecret(key(&body, "Secret")?);
     let wrong = || Response::text(400, "exactly one of the members Node and Server names the machine");
     let machine = match (json::text(&body, "Node")?, json::number(&body, "Server")?) {
-        (Some(node), None) => Peer::Node(NodeId(parsed_id(node)?)),
-        (None, Some(server)) => Peer::Server(server),
+        (Some(node), None) => JoiningMachine::Node(NodeId(parsed_id(node)?)),
+        (None, Some(server)) => JoiningMachine::Server(server),
         _ => return Err(wrong()),
     };
     let (secret_digest, key) = (digest(&secret), key(&body, "Key")?);

@@ -4,12 +4,11 @@ use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::id::{NodeId, Uuid};
-use model::join_token::{JoinRole, JoinToken};
+use model::join_token::{JoinRole, JoinToken, JoiningMachine};
 use model::time::Wall;
 use sha2::{Digest, Sha256};
 use wire::bearer_token::BearerToken;
 use wire::request::{WriteReply, WriteRequest};
-use wire::rpc::Peer;
 
 const TOKENS: &str = "/v1/operator/join-tokens";
 
@@ -105,8 +104,8 @@ fn a_server_redeems_a_token_for_a_machine() {
     let target = format!("/v1/operator/join-token/{id}/redeem");
     let node = NodeId::from_random(5);
     for (named, machine) in [
-        (format!("\"Node\":\"{node}\""), Peer::Node(node)),
-        ("\"Server\":300".to_string(), Peer::Server(300)),
+        (format!("\"Node\":\"{node}\""), JoiningMachine::Node(node)),
+        ("\"Server\":300".to_string(), JoiningMachine::Server(300)),
     ] {
         let body = format!("{{\"Secret\":\"{key}\",\"Key\":\"{key}\",{named}}}");
         let (action, _) = asked(&with_key(), Method::Put, &target, &body);

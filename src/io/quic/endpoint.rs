@@ -10,7 +10,7 @@ use super::identity::LinkIdentity;
 use super::link::{Link, LinkEnd, LinkEvent, LinkPeer};
 use super::refusal_log::RefusalLog;
 use super::runtime::ExecutorRuntime;
-use super::transport::{Configs, HANDSHAKE_TIMEOUT};
+use super::transport::{Configs, HANDSHAKE_TIMEOUT, SERVER_NAME};
 use super::wrong_tokens::WrongTokens;
 use crate::executor;
 use async_channel::{Receiver, Sender};
@@ -29,8 +29,6 @@ use wire::rpc::Peer;
 const EVENT_CAPACITY: usize = 16;
 /// How long the other ends may take to hear that this one stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Names are not looked at: whom a machine is, its credential says.
-pub const SERVER_NAME: &str = "drover";
 
 #[derive(Clone)]
 pub struct Endpoint(Arc<Inner>);

@@ -4,14 +4,14 @@
 //! Refuses to know: which tokens are good. That the region says, through whoever takes the endpoint's events. Invariants: the secret is sent to
 //! nobody who has not shown the credential of a server of the token's region under the key that it proved; messages, waits and attempts are bounded.
 
-use super::endpoint::SERVER_NAME;
+use super::enrolment_request::Enrolment;
 use super::handshake::{established, refuse, within};
 use super::identity::{LinkIdentity, digest, opened};
 use super::link::{LinkEnd, LinkEvent};
 use super::machine_key::MachineKey;
 use super::runtime::ExecutorRuntime;
 use super::tls;
-use super::transport::{HANDSHAKE_TIMEOUT, enrolling};
+use super::transport::{HANDSHAKE_TIMEOUT, SERVER_NAME, enrolling};
 use super::wrong_tokens::WrongTokens;
 use async_channel::Sender;
 use quinn::{Connection, EndpointConfig, RecvStream, SendStream, VarInt};
@@ -27,22 +27,6 @@ use wire::record::{self, Record};
 use wire::request::{Refusal, RefusalKind};
 use wire::rpc::Peer;
 use wire::stored_identity::StoredIdentity;
-
-/// A machine that has shown a token, and waits to hear whether it is let in.
-pub struct Enrolment {
-    pub source: SocketAddr,
-    pub request: EnrolRequest,
-    /// The key that the machine has proved.
-    pub key: [u8; 32],
-    reply: Sender<EnrolAnswer>,
-}
-
-impl Enrolment {
-    pub fn answer(self, answer: EnrolAnswer) {
-        // a machine that has waited too long is gone: it asks again
-        let _ = self.reply.try_send(answer);
-    }
-}
 
 /// Why a machine was not let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,7 +194,7 @@ async fn answer(
     let request: EnrolRequest = receive(&mut from).await?;
     let key = tls::proved_key(connection).ok_or(EnrolFailure::Malformed)?;
     let (reply, answered) = async_channel::bounded(1);
-    let asked = Enrolment { source: connection.remote_address(), request, key, reply };
+    let asked = Enrolment::new(connection.remote_address(), request, key, reply);
     let busy = || Refusal::new(RefusalKind::Unavailable, "the server is stopping: ask another one");
     let answer = match events.send(LinkEvent::Enrol(asked)).await {
         Ok(()) => answered.recv().await.unwrap_or_else(|_| EnrolAnswer::Refused(busy())),

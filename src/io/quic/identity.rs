@@ -7,7 +7,6 @@
 use super::machine_key::MachineKey;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use ring::{digest, hkdf, hmac};
-use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 use std::io;
 use std::sync::Arc;
@@ -20,18 +19,6 @@ use wire::stored_identity::StoredIdentity;
 const ROOT_KEY: &[u8] = b"drover region root key 1";
 const RESET_KEY: &[u8] = b"drover stateless reset key 1";
 const CONNECTION_IDS: &[u8] = b"drover connection id key 1";
-
-/// How an Ed25519 public key begins as a SubjectPublicKeyInfo (RFC 8410): the 32 bytes of the key follow.
-const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-
-pub fn spki(key: &[u8; 32]) -> CertificateDer<'static> {
-    CertificateDer::from([SPKI_PREFIX.as_slice(), key].concat())
-}
-
-/// `None`: no Ed25519 key.
-pub fn key_of_spki(spki: &[u8]) -> Option<[u8; 32]> {
-    spki.strip_prefix(&SPKI_PREFIX)?.try_into().ok()
-}
 
 /// What the servers of a region share.
 pub struct RegionKey {

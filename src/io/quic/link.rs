@@ -4,7 +4,7 @@
 //! Refuses to know: what messages say. Invariants: order holds on a stream; a message longer than any may be, a class that
 //! nodes do not speak, or a second stream of one class ends the link; of what is announced no more is kept than has come.
 
-use super::enrolment::Enrolment;
+use super::enrolment_request::Enrolment;
 use super::lanes::Lanes;
 use crate::executor;
 use async_channel::Sender;

@@ -2,14 +2,25 @@
 //!
 //! Refuses to know: whose key it is. That is the credential's to say.
 
-use super::identity::spki;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use ring::{hkdf, rand};
-use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use std::io;
 use std::sync::Arc;
 use wire::stored_identity::{HiddenBytes, StoredKey};
+
+/// How an Ed25519 public key begins as a SubjectPublicKeyInfo (RFC 8410): the 32 bytes of the key follow.
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+pub fn spki(key: &[u8; 32]) -> CertificateDer<'static> {
+    CertificateDer::from([SPKI_PREFIX.as_slice(), key].concat())
+}
+
+/// `None`: no Ed25519 key.
+pub fn key_of_spki(spki: &[u8]) -> Option<[u8; 32]> {
+    spki.strip_prefix(&SPKI_PREFIX)?.try_into().ok()
+}
 
 pub struct MachineKey {
     stored: StoredKey,

@@ -7,6 +7,7 @@
 mod admission;
 mod endpoint;
 mod enrolment;
+mod enrolment_request;
 mod handshake;
 mod identity;
 mod lanes;
@@ -21,7 +22,8 @@ mod transport;
 mod wrong_tokens;
 
 pub use endpoint::Endpoint;
-pub use enrolment::{EnrolFailure, Enrolment, enrol};
+pub use enrolment::{EnrolFailure, enrol};
+pub use enrolment_request::Enrolment;
 pub use identity::{LinkIdentity, RegionKey, digest};
 pub use link::{Link, LinkEnd, LinkEvent, LinkId};
 pub use machine_key::MachineKey;

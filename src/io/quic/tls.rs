@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: whose keys they are. Invariant: nothing but Ed25519, no resumption, no early data.
 
-use super::identity::key_of_spki;
+use super::machine_key::key_of_spki;
 use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};

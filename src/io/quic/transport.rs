@@ -24,6 +24,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(3);
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 /// All streams of a link, so that none waits for room that another one has taken.
 const LINK_WINDOW_BYTES: u32 = (TrafficClass::ALL.len() as u32 + 1) * STREAM_WINDOW_BYTES;
+/// Names are not looked at: whom a machine is, its credential says.
+pub const SERVER_NAME: &str = "drover";
 /// As large as datagrams become on Ethernet.
 const MAX_DATAGRAM_BYTES: u16 = 1472;
 /// First packets that wait to be looked at.

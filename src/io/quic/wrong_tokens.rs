@@ -1,4 +1,4 @@
-//! Whoever tries join tokens until one fits is made to wait: after so many wrong ones an address, or an IPv6 network of 64 bits, has a pause.
+//! A pause for addresses that try join tokens until one fits: after so many wrong ones an address, or an IPv6 network of 64 bits, is not heard.
 //!
 //! Refuses to know: what makes a token wrong.
 

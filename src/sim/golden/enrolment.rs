@@ -2,7 +2,7 @@
 
 use super::Samples;
 use model::id::{NodeId, Uuid};
-use model::join_token::{JoinRole, JoinToken, JoinTokenSpec};
+use model::join_token::{JoinRole, JoinToken, JoinTokenSpec, JoiningMachine};
 use model::time::{Span, Wall};
 use wire::bearer_token::{BearerToken, TokenSecret};
 use wire::command::{Command, RedeemJoinTokenCommand, Redemption};
@@ -26,7 +26,8 @@ pub fn enrolment(s: &mut Samples) {
         s.add(what, &token);
     }
     s.add("revoke join token", &Command::RevokeJoinToken { id: ID });
-    let redemption = Redemption { machine: NODE, key: [6; 32], at: AT };
+    let machine = JoiningMachine::Node(NodeId(Uuid::from_bytes([2; 16])));
+    let redemption = Redemption { machine, key: [6; 32], at: AT };
     s.add("node", &redemption);
     let order = RedeemJoinTokenCommand { id: ID, secret_digest: [3; 32], redemption };
     s.add("redeem join token", &Command::RedeemJoinToken(Box::new(order)));

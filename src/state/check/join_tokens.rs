@@ -17,8 +17,8 @@ impl AllRows {
 
     pub(super) fn add_redemption(&mut self, key: &[u8], redemption: &Redemption) -> Result<(), String> {
         let (id, machine) = key.split_first_chunk::<16>().ok_or("the key of a redemption is too short")?;
-        if wire::record::encode_part("peer", &redemption.machine) != machine {
-            return Err(format!("the redemption by {} lies at {key:02x?}", redemption.machine));
+        if wire::record::encode_part("machine", &redemption.machine) != machine {
+            return Err(format!("the redemption by {:?} lies at {key:02x?}", redemption.machine));
         }
         *self.redemptions.entry(Uuid::from_bytes(*id)).or_default() += 1;
         Ok(())

@@ -1,6 +1,7 @@
 //! Machines that join by a token, over real sockets: what they are given, and what they tell nobody but a server of their region.
 
-use super::super::enrolment::{EnrolFailure, Enrolment, enrol};
+use super::super::enrolment::{EnrolFailure, enrol};
+use super::super::enrolment_request::Enrolment;
 use super::super::identity::{LinkIdentity, RegionKey, digest};
 use super::super::link::LinkEnd;
 use super::super::machine_key::MachineKey;

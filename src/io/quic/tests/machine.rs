@@ -167,7 +167,7 @@ impl Stranger {
         self.quic.connect_with(config, to, "drover").expect("it begins")
     }
 
-    /// Whoever comes, once the keys were proved.
+    /// The next connection, once the keys were proved.
     pub async fn take(&self) -> quinn::Connection {
         let incoming = self.quic.accept().await.expect("the endpoint lives");
         incoming.accept().expect("it begins").await.expect("keys are proved")

@@ -3,10 +3,9 @@
 use super::*;
 use crate::check;
 use model::id::{NodeId, Uuid};
-use model::join_token::{JoinRole, JoinTokenSpec, MAX_TOKENS};
+use model::join_token::{JoinRole, JoinTokenSpec, JoiningMachine, MAX_TOKENS};
 use wire::command::{RedeemJoinTokenCommand, Redemption};
 use wire::request::Refusal;
-use wire::rpc::Peer;
 
 const SECRET: [u8; 32] = [1; 32];
 const HOUR: Span = Span::hours(1);
@@ -15,8 +14,8 @@ fn id(n: u128) -> Uuid {
     Uuid::from_random(n)
 }
 
-fn node(n: u128) -> Peer {
-    Peer::Node(NodeId(id(n)))
+fn node(n: u128) -> JoiningMachine {
+    JoiningMachine::Node(NodeId(id(n)))
 }
 
 fn create(n: u128, role: JoinRole, uses: u32, at: Wall) -> Command {
@@ -24,7 +23,7 @@ fn create(n: u128, role: JoinRole, uses: u32, at: Wall) -> Command {
     Command::CreateJoinToken { token: Box::new(spec), at }
 }
 
-fn redeem(n: u128, secret_digest: [u8; 32], machine: Peer, key: u8, at: Wall) -> Command {
+fn redeem(n: u128, secret_digest: [u8; 32], machine: JoiningMachine, key: u8, at: Wall) -> Command {
     let redemption = Redemption { machine, key: [key; 32], at };
     Command::RedeemJoinToken(Box::new(RedeemJoinTokenCommand { id: id(n), secret_digest, redemption }))
 }
@@ -97,9 +96,9 @@ fn a_token_is_for_one_role() {
     let mut r = Region::default();
     r.run(&create(1, JoinRole::Client, 1, AT));
     r.run(&create(2, JoinRole::Server, 1, AT));
-    assert_eq!(refused(&mut r, &redeem(1, SECRET, Peer::Server(7), 1, AT)).0, RefusalKind::Invalid);
+    assert_eq!(refused(&mut r, &redeem(1, SECRET, JoiningMachine::Server(7), 1, AT)).0, RefusalKind::Invalid);
     assert_eq!(refused(&mut r, &redeem(2, SECRET, node(1), 1, AT)).0, RefusalKind::Invalid);
-    assert_eq!(left(&mut r, &redeem(2, SECRET, Peer::Server(7), 1, AT)), Ok(0));
+    assert_eq!(left(&mut r, &redeem(2, SECRET, JoiningMachine::Server(7), 1, AT)), Ok(0));
 }
 
 #[test]
