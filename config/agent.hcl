@@ -164,6 +164,10 @@ server {
   #   retry_join     = ["10.0.0.2:4647", "board-3.local"]
   #   retry_max      = 0
   #   retry_interval = "30s"
+  #   # Instead of encrypt, and for the first start alone: a server's token (`drover token create -role server`), with which one of those
+  #   # servers gives this one the region's key. It is kept in data_dir, and the token may go. It is shown nowhere.
+  #   join_token      = "drover-join-AQZnbG9iYWwAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHwFfHCqQAABAAIAAAAAAAAAAZXhhbXBsZTogbWFrZSB5b3VyIG93biB0b2tlbiEhISGdHrWM"
+  #   join_token_file = "/etc/drover/join-token"
   # }
   # Older names of the same.
   # start_join     = ["10.0.0.2"]
@@ -240,6 +244,10 @@ client {
   #   retry_join     = ["board-1.local:4647"]
   #   retry_max      = 0
   #   retry_interval = "30s"
+  #   # For the first start alone: a client's token (`drover token create -role client`), or a file with it. What the node is given for it
+  #   # is kept in data_dir, and the token may go.
+  #   join_token      = "drover-join-AQZnbG9iYWwAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHwBfHCqQAABAAIAAAAAAAAAAZXhhbXBsZTogbWFrZSB5b3VyIG93biB0b2tlbiEhISGOMe0D"
+  #   join_token_file = "/etc/drover/join-token"
   # }
 
   # The older way to say which drivers there are, lists of names with commas between them; and the variables of the agent's environment

@@ -78,7 +78,7 @@ impl ClientRole {
                 let links = (sender.clone(), woken);
                 let endpoint = listeners::start_node_links(
                     executor,
-                    config,
+                    (config, dir),
                     node,
                     (links, inbox.clone()),
                     ended.clone(),

@@ -81,7 +81,7 @@ impl Drop for DataDir {
     }
 }
 
-fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
+pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).recursive(path.parent().is_some_and(|p| !p.exists())).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         other => other,
@@ -139,7 +139,7 @@ fn kept<T: FromStr + Display>(path: &Path, make: impl Fn(u128) -> T) -> Result<(
 
 /// Writes a file whole or not at all: one that a power cut leaves half-written would be taken for damage. It is there for good once
 /// its directory is synced.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(bytes)?;

@@ -1,6 +1,7 @@
 //! Who this agent is, in the words of others: to API callers, and as a node to the servers.
 
 use super::config::{ClientConfig, Config, HostNetwork, Settings, shown};
+use ::io::quic::{self, RegionKey};
 use ::io::{clock, fingerprint, interfaces};
 use api::agent::{AgentInfo, Telemetry};
 use api::metrics::PrefixFilter;
@@ -41,8 +42,16 @@ pub fn agent_info(config: &Config, settings: &Settings, data_dir: &Path) -> Agen
         search: config.server.search,
         telemetry: telemetry(config),
         no_events: !config.server.event_broker,
+        region_key_digest: region_key_digest(config),
         enable_debug: config.enable_debug,
     }
+}
+
+/// `None`: the region has no key.
+fn region_key_digest(config: &Config) -> Option<[u8; 32]> {
+    let secret = config.server.encrypt.as_ref()?;
+    let key = RegionKey::from_secret(secret.bytes()).ok()?;
+    Some(quic::digest(&key.public()))
 }
 
 /// What the other servers of the region are to know of this one.

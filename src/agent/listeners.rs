@@ -3,18 +3,20 @@
 //!
 //! Refuses to know: what is said there.
 
-use super::config::Config;
+use super::config::{Config, region};
+use super::data_dir::DataDir;
+use super::enrolment;
 use super::failure::AgentFailure;
 use super::http_service::HttpService;
 use super::https::https;
-use super::links::LinkSender;
 use super::links::node_links::{self, NodeLinkParts, NodeLinkSender};
 use super::links::server_links::{self, LinkParts};
+use super::links::{Enroller, LinkSender};
 use super::messages::ClientMessage;
 use super::server_inbox::ServerInboxSender;
 use super::{Ended, Part};
 use ::io::http::{HttpLimits, HttpSettings, Published};
-use ::io::quic::{Endpoint, RegionKey};
+use ::io::quic::{Endpoint, LinkIdentity, RegionKey};
 use ::io::{entropy, executor};
 use async_channel::{Receiver, Sender};
 use model::id::NodeId;
@@ -116,6 +118,12 @@ pub fn start_links(
         inbox: inbox.clone(),
         sender: sender.clone(),
         status: service.status.clone(),
+        enroller: Enroller::new(
+            executor.clone(),
+            service.clone(),
+            config.region.clone(),
+            (key, secret.clone()),
+        ),
     };
     let run = async move {
         let result = server_links::run(parts).await;
@@ -129,16 +137,16 @@ pub fn start_links(
 /// Begins to link this node to servers.
 pub fn start_node_links(
     executor: &Arc<Executor<'static>>,
-    config: &Config,
+    (config, dir): (&Config, &DataDir),
     node: NodeId,
     ((sender, woken), inbox): ((NodeLinkSender, Receiver<()>), Sender<ClientMessage>),
     ended: Ended,
 ) -> Result<Endpoint, AgentFailure> {
     let named = |e: Error| format!("links to servers: {e}");
-    let secret =
-        config.server.encrypt.as_ref().ok_or("server.encrypt is missing: no server would know this node")?;
-    let key = RegionKey::from_secret(secret.bytes()).map_err(named)?;
-    let identity = key.identity(&config.region, Peer::Node(node)).map_err(named)?;
+    let identity = match enrolment::node_identity(dir, node)? {
+        Some(stored) => stored,
+        None => node_identity_of_secret(config, node)?,
+    };
     let sockets = dialing_sockets().map_err(named)?;
     let (endpoint, events) = Endpoint::dialing_only(executor.clone(), sockets, identity).map_err(named)?;
     let parts = NodeLinkParts {
@@ -158,6 +166,13 @@ pub fn start_node_links(
     };
     executor::spawn(executor, run).detach();
     Ok(endpoint)
+}
+
+/// A node that holds the servers' key, as Nomad's nodes hold `encrypt`, needs no token.
+fn node_identity_of_secret(config: &Config, node: NodeId) -> Result<LinkIdentity, String> {
+    let secret = config.server.encrypt.as_ref().ok_or_else(|| region::NODE_WITHOUT_KEY.to_string())?;
+    let key = RegionKey::from_secret(secret.bytes()).map_err(|e| format!("links to servers: {e}"))?;
+    key.identity(&config.region, Peer::Node(node)).map_err(|e| format!("links to servers: {e}"))
 }
 
 /// A node dials from any port, and nobody dials it. Not every machine has IPv6.

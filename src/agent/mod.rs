@@ -10,6 +10,7 @@ mod client_role;
 pub mod config;
 mod data_dir;
 mod disk_space;
+mod enrolment;
 mod failure;
 mod http_service;
 mod https;
@@ -26,6 +27,7 @@ mod server_loop;
 mod server_role;
 mod signals;
 mod startup;
+mod stored_identity;
 mod supervisor;
 mod workers;
 
@@ -39,6 +41,7 @@ use async_channel::{Receiver, Sender};
 use client_role::{ClientParts, ClientRole, forward_queue};
 use config::{Config, Loaded};
 use data_dir::DataDir;
+pub use enrolment::{Joined, join, lacks_identity};
 use failure::AgentFailure;
 use http_service::{HttpService, HttpServiceParts, NodeAccess, ServerAccess};
 use logging::Logging;
@@ -140,8 +143,9 @@ enum Part {
 type Ended = Sender<(Part, Result<(), AgentFailure>)>;
 
 impl Agent {
-    fn start(config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, AgentFailure> {
-        let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
+    fn start(mut config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, AgentFailure> {
+        let mut signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
+        enrolment::complete(&mut config, &mut signals)?;
         // first, so that a taken port leaves no directory behind
         let listeners = listeners::http(&config)?;
         let sockets = listeners::rpc(&config)?;

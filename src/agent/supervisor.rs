@@ -50,6 +50,12 @@ pub fn ready() {
     notify(&[NotifyState::Ready]);
 }
 
+/// The start goes on, and takes up to so long from now.
+pub fn starting(limit: Duration) {
+    let micros = u32::try_from(limit.as_micros()).unwrap_or(u32::MAX);
+    notify(&[NotifyState::ExtendTimeoutUsec(micros)]);
+}
+
 pub fn stopping() {
     notify(&[NotifyState::Stopping]);
 }

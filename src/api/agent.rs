@@ -43,6 +43,8 @@ pub struct AgentInfo {
     pub telemetry: Telemetry,
     /// Events are neither kept nor streamed.
     pub no_events: bool,
+    /// SHA-256 of the public key by which the region's machines know each other; `None`: they have none.
+    pub region_key_digest: Option<[u8; 32]>,
     /// `enable_debug`: routes that show the machine are open.
     pub enable_debug: bool,
 }

@@ -183,6 +183,7 @@ impl World {
             status: &self.status,
             agent: &self.agent,
             zones: |_| None,
+            random: || Some([7; 48]),
             threads: || None,
             client: Some(&self.client),
             now: NOW,

@@ -44,11 +44,12 @@ use routes::job::plan::JobPlanResponder;
 use routes::job::{self, dispatch, versions};
 use routes::why::WhyResponder;
 use routes::{Handler, Namespaces, RouteKind};
-use routes::{alloc, deployment, eval, namespace, node, operator, scheduler_config};
+use routes::{alloc, deployment, eval, join_token, namespace, node, operator, scheduler_config};
 use state::store::Reader;
 use state::view::View;
 use std::sync::Arc;
 use watch::WatchKey;
+use wire::bearer_token::BearerToken;
 use wire::client_rpc::ClientRequest;
 use wire::http::{Method, Request};
 use wire::job_plan::JobPlanRequest;
@@ -64,6 +65,8 @@ pub struct RequestContext<'a> {
     pub status: &'a ServerStatus,
     pub agent: &'a AgentInfo,
     pub zones: Zones,
+    /// Bytes that nobody can guess: an id and a secret. `None`: there are none now.
+    pub random: fn() -> Option<[u8; 48]>,
     /// How many threads the process has; `None` where that cannot be found out.
     pub threads: fn() -> Option<u64>,
     /// `None` when this agent runs no node.
@@ -167,6 +170,11 @@ enum WriteKind {
         name: String,
         description: String,
     },
+    /// The token with its secret.
+    JoinTokenCreated {
+        token: Box<BearerToken>,
+    },
+    JoinTokenRedeemed,
     NodeEvaluated,
     NodeChanged,
     AllocStopped,
@@ -197,6 +205,8 @@ impl WriteResponder {
                 WriteKind::StabilitySet => versions::stability_set(&done, self.pretty),
                 WriteKind::AllocStopped => alloc::stopped(&done, self.pretty),
                 WriteKind::DeploymentStepped => deployment::stepped(&done, self.pretty),
+                WriteKind::JoinTokenCreated { token } => join_token::created(&done, &token, self.pretty),
+                WriteKind::JoinTokenRedeemed => join_token::redeemed(&done, self.pretty),
                 WriteKind::NodeEvaluated => node::evaluated(&done, self.pretty),
                 WriteKind::NodeChanged => node::changed(&done, self.pretty),
             },

@@ -44,6 +44,11 @@ pub fn logs(bytes: &[u8]) {
     ::io::client_rpc::fuzz::logs(bytes);
 }
 
+/// Join tokens as people pass them on.
+pub fn token(bytes: &[u8]) {
+    wire::fuzz::token(bytes);
+}
+
 /// The agent's configuration.
 pub fn config(bytes: &[u8]) {
     agent::config::fuzz::load(bytes);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 type Target = fn(&[u8]);
 
 /// A target's name, and how many mutations are tried of its whole corpus: as many as take a second or two.
-const TARGETS: [(&str, Target, usize); 8] = [
+const TARGETS: [(&str, Target, usize); 9] = [
     ("hcl", super::hcl, 1500),
     ("json", super::json, 3000),
     ("filter", super::filter, 10_000),
@@ -17,6 +17,7 @@ const TARGETS: [(&str, Target, usize); 8] = [
     ("keeper", super::keeper, 10_000),
     ("logs", super::logs, 300),
     ("config", super::config, 3000),
+    ("token", super::token, 20_000),
 ];
 
 fn root() -> PathBuf {
@@ -80,6 +81,11 @@ fn log_files_hold_their_properties() {
 #[test]
 fn configurations_hold_their_properties() {
     sweep("config");
+}
+
+#[test]
+fn join_tokens_hold_their_properties() {
+    sweep("token");
 }
 
 #[test]

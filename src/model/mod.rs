@@ -21,6 +21,7 @@ pub mod garbage;
 pub mod id;
 pub mod job;
 pub mod job_summary;
+pub mod join_token;
 pub mod key;
 pub mod member;
 pub mod namespace;

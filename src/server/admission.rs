@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::leader::Leader;
 use super::pending::OnApply;
-use super::{deployments, eval_deletion, periodic};
+use super::{deployments, eval_deletion, join_tokens, periodic};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus, Transition};
 use model::dispatch::DispatchRequest;
 use model::environment;
@@ -58,15 +58,11 @@ impl Leader {
             WriteRequest::UpsertNamespace { namespace } => {
                 cx.propose(Command::UpsertNamespace { namespace }, reply);
             }
-            WriteRequest::DeleteNamespace { name } => {
-                cx.propose(Command::DeleteNamespace { name }, reply);
-            }
+            WriteRequest::DeleteNamespace { name } => cx.propose(Command::DeleteNamespace { name }, reply),
             WriteRequest::UpsertNodePool { pool } => {
                 cx.propose(Command::UpsertNodePool { pool }, reply);
             }
-            WriteRequest::DeleteNodePool { name } => {
-                cx.propose(Command::DeleteNodePool { name }, reply);
-            }
+            WriteRequest::DeleteNodePool { name } => cx.propose(Command::DeleteNodePool { name }, reply),
             WriteRequest::ConfigureScheduler { settings, cas } => {
                 cx.propose(Command::ConfigureScheduler { settings, cas }, reply);
             }
@@ -87,6 +83,9 @@ impl Leader {
             WriteRequest::RemoveServer { .. } | WriteRequest::TransferLeadership { .. } => unreachable!(),
             WriteRequest::EvaluateNode { node } => self.evaluate_node(token, node, view, cx)?,
             WriteRequest::UpdateNode { node, request } => self.change_node(token, node, request, view, cx)?,
+            WriteRequest::CreateJoinToken { .. }
+            | WriteRequest::RevokeJoinToken { .. }
+            | WriteRequest::RedeemJoinToken { .. } => join_tokens::request(token, action, view, cx)?,
             WriteRequest::StepDeployment { deployment, step } => {
                 deployments::step_for_user(token, deployment, step, view, cx)?;
             }

@@ -31,6 +31,7 @@ pub mod inbox;
 #[cfg(any(test, feature = "testing"))]
 mod inspection;
 pub mod job_plan;
+mod join_tokens;
 mod joining;
 mod keys;
 mod leader;

@@ -90,6 +90,10 @@ mod tests {
     use super::*;
     use model::time::Span;
 
+    /// What a region begins with, and what its servers are upgraded to.
+    const OLD: u32 = FEATURE_LEVEL;
+    const NEW: u32 = FEATURE_LEVEL + 1;
+
     fn start(world: &mut World, at: ServerAt, level: u32) {
         world.regions[at].options.feature_level = level;
         world.start_server(at).expect("its disk is sound");
@@ -115,10 +119,10 @@ mod tests {
         let mut world = region_of(3, seed);
         await_leader(&mut world);
         for n in 0..3 {
-            restart(&mut world, server(n), 2);
+            restart(&mut world, server(n), NEW);
             run_for(&mut world, Span::seconds(30));
         }
-        assert_eq!(levels(&world), [2, 2, 2]);
+        assert_eq!(levels(&world), [NEW; 3]);
         world
     }
 
@@ -129,8 +133,8 @@ mod tests {
             await_leader(&mut world);
             world.clients.start(Span::millis(400));
             world.after(Span::seconds(3), Event::ClientAsks);
-            for (n, wanted) in [(0, 1), (1, 1), (2, 2)] {
-                restart(&mut world, server(n), 2);
+            for (n, wanted) in [(0, OLD), (1, OLD), (2, NEW)] {
+                restart(&mut world, server(n), NEW);
                 run_for(&mut world, Span::seconds(30));
                 assert_eq!(levels(&world), [wanted; 3], "after {} of 3", n + 1);
                 assert_eq!(world.check_feature_level(), Ok(()));
@@ -145,14 +149,14 @@ mod tests {
     fn an_older_build_stops_and_a_newer_one_goes_on() {
         let mut world = raised(1);
         let at = server(1);
-        restart(&mut world, at, 1);
+        restart(&mut world, at, OLD);
         let why = world.regions[at].too_old.clone().expect("it says so");
-        assert!(why.contains("install one of them") && why.contains("level is 2"), "{why}");
+        assert!(why.contains("install one of them") && why.contains(&format!("level is {NEW}")), "{why}");
         run_for(&mut world, Span::minutes(10));
         assert!(!world.regions[at].is_up(), "nobody opens it again and again");
-        start(&mut world, at, 3);
+        start(&mut world, at, NEWEST);
         run_for(&mut world, Span::seconds(30));
-        assert_eq!(levels(&world), [2, 2, 2], "the others know no more");
+        assert_eq!(levels(&world), [NEW; 3], "the others know no more");
         settle(&mut world);
     }
 
@@ -164,19 +168,19 @@ mod tests {
             let (leader, _) = await_leader(&mut world);
             let followers: Vec<_> = world.regions.servers().into_iter().filter(|at| *at != leader).collect();
             let [at, other] = followers[..] else { panic!("there are two") };
-            restart(&mut world, at, 2);
+            restart(&mut world, at, NEW);
             run_for(&mut world, Span::seconds(10));
             world.stop_server(at, Span::hours(10));
-            restart(&mut world, other, 2);
+            restart(&mut world, other, NEW);
             run_for(&mut world, Span::seconds(10));
-            restart(&mut world, leader, 2);
+            restart(&mut world, leader, NEW);
             run_for(&mut world, Span::seconds(30));
-            assert_eq!(levels(&world), [2, 2]);
-            start(&mut world, at, 1);
+            assert_eq!(levels(&world), [NEW; 2]);
+            start(&mut world, at, OLD);
             run_for(&mut world, Span::seconds(30));
             let why = world.regions[at].too_old.clone().expect("it says so");
             assert!(!world.regions[at].is_up(), "{why}");
-            start(&mut world, at, 2);
+            start(&mut world, at, NEW);
             run_for(&mut world, Span::seconds(30));
             settle(&mut world);
         }
@@ -188,20 +192,20 @@ mod tests {
         let at = server(2);
         world.stop_server(at, Span::hours(10));
         world.regions[at].replace_disk();
-        start(&mut world, at, 1);
+        start(&mut world, at, OLD);
         run_for(&mut world, Span::minutes(1));
         assert!(world.regions[at].too_old.is_some() && !world.regions[at].is_up());
         let id = world.regions[at].id();
         let members =
             world.regions[HOME_REGION].newest_server().expect("two are up").look(|server| server.status());
         assert!(members.expect("is up").members.iter().all(|member| member.id != id));
-        assert_eq!(levels(&world), [2, 2]);
+        assert_eq!(levels(&world), [NEW; 2]);
     }
 
     #[test]
     fn a_build_of_a_seed_that_becomes_too_old_is_found() {
         let mut world = region_of(3, 1);
-        let (at, fault) = (server(1), Fault::needs_level(3, 2));
+        let (at, fault) = (server(1), Fault::needs_level(NEWEST, NEW));
         world.regions[at].varies = true;
         let found = world.server_is_too_old(at, &fault);
         assert!(found.is_err_and(|e| e.contains("was only ever upgraded, and is too old")));
@@ -215,8 +219,8 @@ mod tests {
         let mut world = raised(3);
         assert_eq!(world.check_feature_level(), Ok(()));
         for n in 0..3 {
-            world.regions[server(n)].options.feature_level = 3;
+            world.regions[server(n)].options.feature_level = NEWEST;
         }
-        assert!(world.check_feature_level().is_err_and(|e| e.contains("all builds know 3")));
+        assert!(world.check_feature_level().is_err_and(|e| e.contains(&format!("all builds know {NEWEST}"))));
     }
 }

@@ -8,6 +8,7 @@
 mod child_jobs;
 mod claims;
 mod drains;
+mod enrolment;
 mod members;
 mod node_requests;
 mod operator;
@@ -399,6 +400,7 @@ fn samples() -> Samples {
     servers(&mut s);
     servers::for_nodes(&mut s);
     servers::credentials(&mut s);
+    enrolment::enrolment(&mut s);
     snapshots(&mut s);
     members(&mut s);
     s

@@ -360,6 +360,9 @@ fn describe(action: &WriteRequest) -> String {
         | WriteRequest::CollectGarbage
         | WriteRequest::ScaleJob(_)
         | WriteRequest::TagVersion { .. }
+        | WriteRequest::CreateJoinToken { .. }
+        | WriteRequest::RevokeJoinToken { .. }
+        | WriteRequest::RedeemJoinToken { .. }
         | WriteRequest::StopAlloc { .. }
         | WriteRequest::StepDeployment { .. } => format!("{action:?}"),
     }

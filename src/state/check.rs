@@ -3,6 +3,7 @@
 //!
 //! Refuses to know how rows came to be: it computes everything again from the rows that do not follow from others.
 
+mod join_tokens;
 mod members;
 mod scaling;
 
@@ -16,9 +17,10 @@ pub use members::members_are;
 use model::alloc::{Allocation, ClientStatus};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
-use model::id::{JobKey, NodeId};
+use model::id::{JobKey, NodeId, Uuid};
 use model::job::{JobSpec, JobStatus, JobType};
 use model::job_summary::Children;
+use model::join_token::JoinToken;
 use model::key::SigningKey;
 use model::member::{Founding, RegionLevel, ServerMember};
 use model::namespace::Namespace;
@@ -44,6 +46,7 @@ pub fn consistent(view: &View) -> Result<(), String> {
     all.nodes()?;
     all.scaling()?;
     all.members()?;
+    all.join_tokens()?;
     all.fleet(view)
 }
 
@@ -60,6 +63,7 @@ pub fn rows(view: &View) -> Result<Vec<KeyAndRow>, String> {
 }
 
 /// Every row, by kind.
+#[derive(Default)]
 struct AllRows {
     index: u64,
     jobs: BTreeMap<JobKey, JobRow>,
@@ -76,6 +80,9 @@ struct AllRows {
     scaled: BTreeSet<(JobKey, Vec<u8>)>,
     members: Vec<ServerMember>,
     region_level: Option<RegionLevel>,
+    join_tokens: BTreeMap<Uuid, JoinToken>,
+    /// By token: how many machines have used it.
+    redemptions: BTreeMap<Uuid, u32>,
     indexes: RowBytes,
 }
 
@@ -89,22 +96,7 @@ fn row<R: Record>(bytes: &[u8]) -> Result<R, String> {
 
 impl AllRows {
     fn read(view: &View) -> Result<AllRows, String> {
-        let mut all = AllRows {
-            index: view.index(),
-            jobs: BTreeMap::new(),
-            specs: BTreeMap::new(),
-            submissions: BTreeSet::new(),
-            evals: Vec::new(),
-            allocs: Vec::new(),
-            deployments: Vec::new(),
-            described: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            policies: BTreeMap::new(),
-            scaled: BTreeSet::new(),
-            members: Vec::new(),
-            region_level: None,
-            indexes: RowBytes::new(),
-        };
+        let mut all = AllRows { index: view.index(), ..AllRows::default() };
         let mut digest = 0u64;
         for entry in view.rows.iter().map_err(|e| fault_text(e.into()))? {
             let (key, value) = entry.map_err(|e| fault_text(e.into()))?;
@@ -124,6 +116,8 @@ impl AllRows {
             k if k == Kind::Region as u8 => row::<Founding>(value).map(drop)?,
             k if k == Kind::Member as u8 => self.add_member(rest, row(value)?)?,
             k if k == Kind::FeatureLevel as u8 => self.region_level = Some(row(value)?),
+            k if k == Kind::JoinToken as u8 => self.add_join_token(rest, row(value)?)?,
+            k if k == Kind::Redemption as u8 => self.add_redemption(rest, &row(value)?)?,
             k if k == Kind::SigningKey as u8 => row::<SigningKey>(value).map(drop)?,
             k if k == Kind::OfJob as u8 => {
                 let (job, rest) = tables::split_job(rest).ok_or("a job's key is damaged")?;

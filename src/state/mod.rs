@@ -20,6 +20,7 @@ mod dispatched_spec;
 pub mod fault;
 pub mod garbage;
 pub mod job_headers;
+mod join_tokens;
 pub mod log_batch;
 mod members;
 mod options;

@@ -73,6 +73,10 @@ pub(super) enum Kind {
     Member = 18,
     /// - to `RegionLevel`; there is none as long as it is the first one
     FeatureLevel = 19,
+    /// id to `JoinToken`
+    JoinToken = 20,
+    /// id of a join token, machine to `Redemption`
+    Redemption = 21,
 }
 
 impl Kind {

@@ -7,8 +7,9 @@ use model::dispatch::DispatchRequest;
 use model::drain::Drain;
 use model::eval::Evaluation;
 use model::garbage::{Cutoffs, Garbage};
-use model::id::{AllocId, DeploymentId, EvalId, NodeId};
+use model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
 use model::job::JobSpec;
+use model::join_token::{JoinTokenSpec, JoiningMachine};
 use model::key::SigningKey;
 use model::member::{Founding, ServerInfo};
 use model::namespace::NamespaceSpec;
@@ -111,6 +112,12 @@ pub enum Command {
     ChangeMember(Box<MemberChange>),
     /// Every server knows what this level is about: from now on it may be proposed.
     RaiseFeatureLevel { level: u32 },
+    /// An operator lets machines join.
+    CreateJoinToken { token: Box<JoinTokenSpec>, at: Wall },
+    /// The token lets nobody in any more.
+    RevokeJoinToken { id: Uuid },
+    /// A machine shows a token, which has one use less from then on.
+    RedeemJoinToken(Box<RedeemJoinTokenCommand>),
 }
 
 impl Command {
@@ -126,6 +133,7 @@ impl Command {
             | Command::UpdateAllocs { at, .. }
             | Command::UpdateTransitions { at, .. }
             | Command::UpdateNode { at, .. }
+            | Command::CreateJoinToken { at, .. }
             | Command::AdvanceDrains { at, .. } => Some(*at),
             Command::Init(founding) => Some(founding.at),
             Command::RegisterJob(order) => Some(order.at),
@@ -136,6 +144,7 @@ impl Command {
             Command::DispatchJob(order) => Some(order.at),
             Command::ScaleJob(order) => Some(order.at),
             Command::TagVersion(order) => Some(order.at),
+            Command::RedeemJoinToken(order) => Some(order.redemption.at),
             Command::ChangeMember(_)
             | Command::RaiseFeatureLevel { .. }
             | Command::UpsertNamespace { .. }
@@ -145,6 +154,7 @@ impl Command {
             | Command::ConfigureScheduler { .. }
             | Command::DeleteEvals { .. }
             | Command::UpsertNodePool { .. }
+            | Command::RevokeJoinToken { .. }
             | Command::DeleteNodePool { .. } => None,
         }
     }
@@ -191,6 +201,9 @@ impl Command {
             | Command::AddSigningKey { .. }
             | Command::ConfigureScheduler { .. }
             | Command::DeleteEvals { .. }
+            | Command::CreateJoinToken { .. }
+            | Command::RevokeJoinToken { .. }
+            | Command::RedeemJoinToken(_)
             | Command::UpsertNamespace { .. }
             | Command::DeleteNamespace { .. } => "",
         }
@@ -343,6 +356,24 @@ pub struct TagVersionCommand {
     /// `None`: the name is taken back.
     pub description: Option<String>,
     pub at: Wall,
+}
+
+/// A use of a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redemption {
+    /// Which machine, and with that in which role.
+    pub machine: JoiningMachine,
+    /// The public key that it has proved: the same machine with the same key may ask again.
+    pub key: [u8; 32],
+    pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RedeemJoinTokenCommand {
+    pub id: Uuid,
+    /// SHA-256 of the secret that was shown.
+    pub secret_digest: [u8; 32],
+    pub redemption: Redemption,
 }
 
 /// Append only. All but `Update` are in the entries that change raft's members, and follow what those do.

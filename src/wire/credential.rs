@@ -110,10 +110,18 @@ pub enum LinkRefusal {
     TooSlow,
     /// A node is linked to another server by now.
     Unused,
+    /// A machine wants to join another region.
+    TokenOfOtherRegion,
+    /// A join token is wrong, expired or used up.
+    TokenRefused,
+    /// Too many join tokens of one address were wrong.
+    TooManyAttempts,
+    /// A machine wants to join at a node.
+    LetsNobodyIn,
 }
 
 impl LinkRefusal {
-    const ALL: [LinkRefusal; 14] = [
+    const ALL: [LinkRefusal; 18] = [
         LinkRefusal::Stopping,
         LinkRefusal::OtherKey,
         LinkRefusal::OtherRegion,
@@ -128,6 +136,10 @@ impl LinkRefusal {
         LinkRefusal::Busy,
         LinkRefusal::TooSlow,
         LinkRefusal::Unused,
+        LinkRefusal::TokenOfOtherRegion,
+        LinkRefusal::TokenRefused,
+        LinkRefusal::TooManyAttempts,
+        LinkRefusal::LetsNobodyIn,
     ];
 
     /// The number that the other side is told.
@@ -168,6 +180,14 @@ impl fmt::Display for LinkRefusal {
             LinkRefusal::Busy => "there are too many links or handshakes: it is tried again",
             LinkRefusal::TooSlow => "the handshake took too long: check the line between the two",
             LinkRefusal::Unused => "the node is linked to another server",
+            LinkRefusal::TokenOfOtherRegion => {
+                "the join token is of another region than the server: check the address, or make a token there"
+            }
+            LinkRefusal::TokenRefused => "a join token was refused",
+            LinkRefusal::TooManyAttempts => {
+                "too many join tokens from this address were wrong: it is heard again in five minutes"
+            }
+            LinkRefusal::LetsNobodyIn => "machines join at servers, and this is none: name a server's address",
         })
     }
 }

@@ -8,7 +8,9 @@ use super::command::Command;
 use super::record::{self, DecodeError, Record};
 
 /// What this build knows.
-pub const FEATURE_LEVEL: u32 = 1;
+pub const FEATURE_LEVEL: u32 = 2;
+/// From it on a region keeps join tokens.
+const JOIN_TOKENS: u32 = 2;
 /// The level of a region that says nothing of it.
 pub const FIRST_FEATURE_LEVEL: u32 = 1;
 /// A level is a byte of each command.
@@ -19,6 +21,9 @@ impl Command {
     pub fn feature_level(&self) -> u32 {
         match self {
             Command::RaiseFeatureLevel { level } => *level,
+            Command::CreateJoinToken { .. }
+            | Command::RevokeJoinToken { .. }
+            | Command::RedeemJoinToken(_) => JOIN_TOKENS,
             _ => FIRST_FEATURE_LEVEL,
         }
     }

@@ -1,11 +1,14 @@
 //! What holds of any bytes that are taken for a record.
 
+use super::bearer_token::BearerToken;
 use super::record::{Record, decode, encode};
-use super::{client_rpc, command, http, keeper, request, rpc, server_rpc, snapshot};
+use super::{
+    client_rpc, command, enrolment, http, keeper, request, rpc, server_rpc, snapshot, stored_identity,
+};
 use model::{alloc, eval, job, job_summary, key, namespace, node, submission};
 
 /// By the first byte.
-const KINDS: [fn(&[u8]); 25] = [
+const KINDS: [fn(&[u8]); 30] = [
     again::<job::Job>,
     again::<job::JobSpec>,
     again::<job_summary::JobSummary>,
@@ -31,11 +34,24 @@ const KINDS: [fn(&[u8]); 25] = [
     again::<snapshot::SnapshotMessage>,
     again::<http::NodeHttpRequest>,
     again::<http::NodeHttpReply>,
+    again::<stored_identity::StoredIdentity>,
+    again::<enrolment::EnrolHello>,
+    again::<enrolment::EnrolWelcome>,
+    again::<enrolment::EnrolRequest>,
+    again::<enrolment::EnrolAnswer>,
 ];
 
 pub fn record(bytes: &[u8]) {
     if let Some((kind, bytes)) = bytes.split_first() {
         KINDS[usize::from(*kind) % KINDS.len()](bytes);
+    }
+}
+
+/// A join token's text.
+pub fn token(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(token) = BearerToken::parse(text) {
+        assert_eq!(token.text(), text.trim(), "a token has one text");
     }
 }
 

@@ -5,10 +5,12 @@
 //! only ever appended to; every stored or sent record starts with its schema version; decoding never panics and never
 //! allocates more than a small multiple of its input.
 
+pub mod bearer_token;
 pub mod change;
 pub mod client_rpc;
 pub mod command;
 pub mod credential;
+pub mod enrolment;
 pub mod event;
 pub mod feature_level;
 pub mod frame;
@@ -25,4 +27,5 @@ pub mod rpc;
 pub mod server_rpc;
 pub mod snapshot;
 pub mod status;
+pub mod stored_identity;
 pub mod why;

@@ -163,6 +163,8 @@ records! {
     model::member::Founding = "founding" 1;
     model::member::RegionLevel = "feature level" 1;
     model::member::ServerList = "server list" 1;
+    model::join_token::JoinToken = "join token" 1;
+    super::command::Redemption = "redemption" 1;
 }
 
 #[cfg(test)]

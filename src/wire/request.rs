@@ -3,8 +3,9 @@
 use crate::command::{NodeUpdateRequest, ScaleRequest};
 use model::alloc::Transition;
 use model::dispatch::DispatchRequest;
-use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Uuid};
 use model::job::JobSpec;
+use model::join_token::{JoinToken, JoinTokenSpec, JoiningMachine};
 use model::namespace::NamespaceSpec;
 use model::pool::NodePoolSpec;
 use model::scheduling::SchedulerSettings;
@@ -114,6 +115,20 @@ pub enum WriteRequest {
     TransferLeadership {
         to: Option<u64>,
     },
+    /// Sound by itself.
+    CreateJoinToken {
+        token: Box<JoinTokenSpec>,
+    },
+    RevokeJoinToken {
+        id: Uuid,
+    },
+    /// A machine that joins has shown a token, of whose secret this is the SHA-256.
+    RedeemJoinToken {
+        id: Uuid,
+        secret_digest: [u8; 32],
+        machine: JoiningMachine,
+        key: [u8; 32],
+    },
     /// A user changes a deployment.
     StepDeployment {
         deployment: DeploymentId,
@@ -185,6 +200,11 @@ pub enum WriteReply {
         modify_index: u64,
         index: u64,
     },
+    /// As the region keeps it.
+    JoinToken {
+        token: Box<JoinToken>,
+        index: u64,
+    },
     /// `reverted`: the version whose spec the job has once more.
     Deployment {
         eval: Option<EvalId>,
@@ -203,6 +223,7 @@ impl WriteReply {
             WriteReply::Dispatched { index, .. } => *index,
             WriteReply::SchedulerConfig { index, .. } | WriteReply::Deleted { index, .. } => *index,
             WriteReply::Tagged { index, .. } | WriteReply::Transferred { index, .. } => *index,
+            WriteReply::JoinToken { index, .. } => *index,
         }
     }
 }

@@ -24,12 +24,14 @@ impl Server {
         Server { node: Node::new(), rpc: free_udp_port() }
     }
 
+    /// Without a key the server has joined, or joins.
     fn start(&mut self, expect: u32, key: &str, others: &[u16], more: &str) {
+        let encrypt = if key.is_empty() { String::new() } else { format!("encrypt = \"{key}\"") };
         let others: Vec<String> = others.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
         let config = format!(
             "name = \"server-{rpc}\"\ndata_dir = \"{dir}\"\nbind_addr = \"127.0.0.1\"\n\
              ports {{\n http = {http}\n rpc = {rpc}\n}}\n\
-             server {{\n enabled = true\n bootstrap_expect = {expect}\n encrypt = \"{key}\"\n\
+             server {{\n enabled = true\n bootstrap_expect = {expect}\n {encrypt}\n\
              server_join {{\n retry_join = [{others}]\n retry_interval = \"1s\"\n {more}\n}}\n}}\n\
              client {{ enabled = true }}\nplugin \"raw_exec\" {{\n config {{ enabled = true }}\n}}\n",
             rpc = self.rpc,
@@ -209,4 +211,43 @@ fn a_server_with_another_key_is_refused_and_both_say_why() {
     assert!(printed.contains(sentence) && printed.contains("retry_join"), "{printed}");
     assert!(first.node.printed().contains(sentence), "{}", first.node.printed());
     assert_eq!(first.voters(), 1);
+}
+
+/// One joins by the command, one by its configuration; neither is told the key.
+#[test]
+fn servers_join_a_region_with_a_token() {
+    let mut first = Server::new();
+    first.start(1, KEY, &[], "");
+    first.registers("web");
+    let made = |uses: &str| {
+        let create = ["token", "create", "-role", "server", "-uses", uses, "-t", "{{ .JoinToken }}"];
+        first.node.drover(&create).exits(0).trim().to_string()
+    };
+    let (by_command, by_config) = (made("1"), made("1"));
+    let address = format!("127.0.0.1:{}", first.rpc);
+    let mut second = Server::new();
+    let dir = second.node.data_dir();
+    let joined = second.node.drover(&["join", "-data-dir", path(&dir), &by_command, &address]);
+    assert!(joined.exits(0).contains("has joined region \"global\" as a server"));
+    second.start(0, "", &[first.rpc], "");
+    let mut third = Server::new();
+    third.start(0, "", &[first.rpc], &format!("join_token = \"{by_config}\""));
+    let mut servers = [first, second, third];
+    await_voters(&servers);
+    servers[2].runs("web");
+    let late = Server::new();
+    let refused =
+        late.node.drover(&["join", "-data-dir", path(&late.node.data_dir()), &by_command, &address]);
+    refused.fails(1, "the join token is used up");
+    // what it was given is on its disk, and the token counts for nothing
+    servers[1].node.signal(Signal::TERM);
+    servers[1].node.await_end();
+    servers[1].start_again();
+    await_voters(&servers);
+    for server in &servers {
+        let printed = server.node.printed();
+        assert!(!printed.contains(&by_config[40..]) && !printed.contains(&by_command[40..]), "{printed}");
+    }
+    let listed = servers[0].node.drover(&["token", "list"]);
+    assert_eq!(listed.exits(0).matches("0/1").count(), 2);
 }

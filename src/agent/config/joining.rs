@@ -7,6 +7,8 @@ use super::values::advertise;
 use model::time::Span;
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
+use wire::bearer_token::BearerToken;
 
 /// Where servers meet, unless `ports.rpc` says otherwise.
 pub const DEFAULT_PORT: u16 = 4647;
@@ -33,6 +35,10 @@ pub struct ServerJoin {
     /// Rounds without an answer after which a server that has no region gives up; 0: none.
     pub retry_max: u32,
     pub retry_interval: Span,
+    /// What lets a machine in that no server knows yet.
+    pub token: Option<BearerToken>,
+    /// Where that is written.
+    pub token_file: Option<PathBuf>,
 }
 
 impl JoinAddress {
@@ -94,6 +100,10 @@ impl ServerJoin {
     /// All addresses, those to be tried again first. One that stands in both lists comes twice.
     pub fn addresses(&self) -> impl Iterator<Item = &JoinAddress> {
         self.retry_join.iter().chain(&self.start_join)
+    }
+
+    pub fn has_token(&self) -> bool {
+        self.token.is_some() || self.token_file.is_some()
     }
 
     pub fn retain(&mut self, keeps: impl Fn(&JoinAddress) -> bool) {

@@ -12,7 +12,7 @@ pub mod joining;
 pub mod keys;
 mod masking;
 mod offers;
-mod region;
+pub mod region;
 pub mod secret;
 mod shown;
 pub mod syntax;

@@ -15,12 +15,39 @@ pub fn complete(config: &mut Config, machine: &HostDefaults) {
     if config.rpc.addresses.is_empty() {
         config.rpc.addresses = vec![config.bind_addr];
     }
+    leave_out_own_addresses(config);
     let reachable = config.rpc.addresses.iter().any(|ip| !ip.is_unspecified());
-    if config.server.encrypt.is_some() && config.rpc.advertise.is_none() && !reachable {
+    if has_links(config) && config.rpc.advertise.is_none() && !reachable {
         config.rpc.advertise = machine.address.map(|ip| Advertised { host: in_brackets(ip), port: None });
+        leave_out_own_addresses(config);
     }
+}
+
+fn leave_out_own_addresses(config: &mut Config) {
     let own = own_addresses(config);
     config.server.join.retain(|address| !own.is(address));
+}
+
+/// The server has a key of its region, or is given one when it joins, and so is linked to others.
+pub fn has_links(config: &Config) -> bool {
+    let server = &config.server;
+    server.enabled && (server.encrypt.is_some() || server.join.has_token() || missing_key(config).is_some())
+}
+
+/// Why this agent has to have a key, if the configuration has none: unless it has joined its region, and keeps one in its data directory.
+pub fn missing_key(config: &Config) -> Option<String> {
+    let server = &config.server;
+    if server.encrypt.is_some() {
+        return None;
+    }
+    if !server.enabled {
+        return config.client.enabled.then(|| NODE_WITHOUT_KEY.to_string());
+    }
+    match (server.join.addresses().next(), server.bootstrap_expect) {
+        (Some(other), _) => Some(no_key(&format!("another server is named, {other}"))),
+        (None, n) if n > 1 => Some(no_key(&format!("server.bootstrap_expect is {n}"))),
+        _ => None,
+    }
 }
 
 fn in_brackets(ip: IpAddr) -> String {
@@ -73,7 +100,7 @@ fn own_addresses(config: &Config) -> OwnAddresses {
 pub fn problem(config: &Config) -> Option<String> {
     let server = &config.server;
     if !server.enabled {
-        return node_without_key(config);
+        return None;
     }
     let other = server.join.addresses().next();
     match (server.bootstrap_expect, other, &server.encrypt) {
@@ -81,22 +108,18 @@ pub fn problem(config: &Config) -> Option<String> {
             "server.bootstrap_expect is missing: say bootstrap_expect = 1 for a region of one server, or name the servers to join: server_join { retry_join = [\"...\"] }"
                 .to_string(),
         ),
-        (_, Some(other), None) => Some(no_key(&format!("another server is named, {other}"))),
-        (n, None, None) if n > 1 => Some(no_key(&format!("server.bootstrap_expect is {n}"))),
-        (_, _, Some(_)) => unreachable_address(config),
+        _ if has_links(config) => unreachable_address(config),
         _ => None,
     }
 }
 
-/// Servers would not know a node that has nothing to show.
-fn node_without_key(config: &Config) -> Option<String> {
-    let has_none = config.client.enabled && config.server.encrypt.is_none();
-    has_none.then(|| no_key("this agent's node needs servers on other machines"))
-}
+/// What is said of a node that has nothing by which servers know it.
+pub const NODE_WITHOUT_KEY: &str = "this node has joined no region: make a token with `drover token create -role client` at a server, and show \
+     it once with `drover join`, or as client { server_join { join_token = \"...\" } }";
 
 fn no_key(why: &str) -> String {
     format!(
-        "server.encrypt is missing, but {why}: servers know each other by a key that they share. Make one with `drover operator gossip keyring generate`, and say encrypt = \"...\" on each of them"
+        "server.encrypt is missing, but {why}: servers know each other by a key that they share. Make one with `drover operator gossip keyring generate`, and say encrypt = \"...\" on each of them; or join a region that has one: `drover join`"
     )
 }
 

@@ -10,6 +10,7 @@ use model::job::JobType;
 use model::scheduling::Algorithm;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
+use wire::bearer_token::BearerToken;
 
 pub fn u32_of(v: u64) -> u32 {
     u32::try_from(v).unwrap_or(u32::MAX)
@@ -87,6 +88,12 @@ pub fn encrypt(value: &str, into: &mut Option<Secret>) -> Result<(), String> {
         return Err(format!("{wrong}; this one has {} bytes", key.len()));
     }
     *into = Some(Secret::new(key));
+    Ok(())
+}
+
+/// What is wrong is told without the token.
+pub fn join_token(value: &str, into: &mut Option<BearerToken>) -> Result<(), String> {
+    *into = Some(BearerToken::parse(value).map_err(|wrong| wrong.to_string())?);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ pub mod server_call;
 mod tests;
 
 use ::io::client_rpc::{self, CallResult, RpcCall};
+use ::io::entropy;
 use ::io::executor;
 use ::io::host_stats::{self, HostStatsCollector};
 use ::io::http::{Answer, AnswerFuture, Bytes, HeaderMap, Published, Service};
@@ -335,6 +336,7 @@ impl HttpService {
             status: &status,
             agent: &self.agent,
             zones: zones::zone,
+            random: || entropy::bytes().ok(),
             threads: host_stats::threads,
             client: client.as_ref().as_ref(),
             now: (self.clock)(),

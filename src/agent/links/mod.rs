@@ -3,6 +3,7 @@
 //! Refuses to know: what frames say.
 
 mod dialer;
+mod enrolment;
 mod link_sender;
 mod link_table;
 mod node_dialer;
@@ -10,6 +11,7 @@ pub mod node_links;
 mod node_table;
 pub mod server_links;
 
+pub use enrolment::Enroller;
 pub use link_sender::LinkSender;
 
 use ::io::executor;

@@ -147,6 +147,8 @@ impl NodeLinks {
                 Next::Link(LinkEvent::Up(link)) => self.up(link),
                 Next::Link(LinkEvent::Frame { link, class, bytes }) => self.frame(&link, class, bytes),
                 Next::Link(LinkEvent::Down { link, why }) => self.down(&link, &why),
+                // machines join at servers
+                Next::Link(LinkEvent::Enrol(_)) => {}
                 Next::Dialed(outcome) => self.dialer.done(&outcome, clock::mono()),
                 Next::SpokenOn => self.is_spoken_on = true,
                 Next::Look => self.is_spoken_on = false,

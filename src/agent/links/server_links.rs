@@ -8,6 +8,7 @@ use super::super::config::joining::ServerJoin;
 use super::super::failure::AgentFailure;
 use super::super::server_inbox::ServerInboxSender;
 use super::dialer::{DialOutcome, Dialer, MAX_ATTEMPTS};
+use super::enrolment::Enroller;
 use super::link_sender::LinkSender;
 use super::link_table::{Admitted, Ended, LinkTable};
 use super::node_table::{NodeAdmitted, NodeTable};
@@ -49,6 +50,8 @@ pub struct LinkParts {
     pub inbox: ServerInboxSender,
     pub sender: LinkSender,
     pub status: Arc<Published<ServerStatus>>,
+    /// For machines that show a join token.
+    pub enroller: Enroller,
 }
 
 struct ServerLinks {
@@ -87,6 +90,7 @@ impl ServerLinks {
                 Next::Link(LinkEvent::Up(link)) => self.up(link),
                 Next::Link(LinkEvent::Frame { link, class, bytes }) => self.frame(&link, class, bytes),
                 Next::Link(LinkEvent::Down { link, why }) => self.down(&link, &why),
+                Next::Link(LinkEvent::Enrol(asked)) => self.parts.enroller.take(asked),
                 Next::Dialed(outcome) => self.dialed(&outcome),
                 Next::Look => {}
                 Next::Closed => return Ok(()),

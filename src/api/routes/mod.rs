@@ -12,6 +12,7 @@ pub mod deployment;
 pub mod eval;
 mod fuzzy_search;
 pub mod job;
+pub mod join_token;
 mod keyring;
 pub mod namespace;
 pub mod node;

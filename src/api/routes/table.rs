@@ -12,7 +12,7 @@ use super::RouteKind::{self, EventStream, List, Single, Stream};
 use super::client::{self, FilesRequest};
 use super::deployment::{self, DeploymentAction};
 use super::job::{self, actions, dispatch, history, plan, statuses, submission, versions};
-use super::{agent, alloc, csi, eval, fuzzy_search, keyring, namespace, node, node_pool};
+use super::{agent, alloc, csi, eval, fuzzy_search, join_token, keyring, namespace, node, node_pool};
 use super::{operator, scaling, scheduler_config, search, why};
 use crate::{events, metrics};
 
@@ -173,6 +173,10 @@ pub static ROUTES: &[Route] = &[
     row(GET,    "/v1/operator/raft/configuration",         Single, Any,     No,  NoObject(operator::raft_configuration)),
     row(DELETE, "/v1/operator/raft/peer",                  Single, Leader,  No,  NoObject(operator::remove_server)),
     row(WRITE,  "/v1/operator/raft/transfer-leadership",   Single, Leader,  No,  NoObject(operator::transfer_leadership)),
+    row(GET,    "/v1/operator/join-tokens",                List,   Read,    No,  NoObject(join_token::list)),
+    row(WRITE,  "/v1/operator/join-tokens",                Single, Leader,  No,  NoObject(join_token::create)),
+    row(WRITE,  "/v1/operator/join-token/*id/redeem",      Single, Leader,  No,  Object(join_token::redeem)),
+    row(DELETE, "/v1/operator/join-token/*id",             Single, Leader,  No,  Object(join_token::revoke)),
     row(GET,    "/v1/operator/keyring/keys",               List,   Read,    No,  NoObject(keyring::list)),
     row(EVERY,  "/v1/operator/keyring/key/*id",            Single, Any,     No,  NotBuilt("operator/keyring/key")),
     row(EVERY,  "/v1/operator/keyring/rotate",             Single, Any,     No,  NotBuilt("operator/keyring/rotate")),

@@ -17,6 +17,7 @@ pub mod event;
 pub mod file;
 pub mod job;
 pub mod job_answers;
+pub mod join_token;
 pub mod metric;
 pub mod metrics;
 pub mod namespace;

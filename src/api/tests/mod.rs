@@ -7,6 +7,7 @@ mod deployments;
 mod evaluations;
 mod filters;
 mod hostile;
+mod join_tokens;
 mod members;
 mod namespaces_and_search;
 mod nodes;
@@ -151,6 +152,7 @@ impl World {
             status: &self.status,
             agent: &self.agent,
             zones: |_| None,
+            random: || Some([7; 48]),
             threads: || Some(3),
             client: self.client.as_ref(),
             now: self.now,

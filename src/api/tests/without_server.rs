@@ -19,6 +19,7 @@ fn step(world: &World, request: &Request, state: WaitState) -> RouteOutcome {
         status: &ServerStatus::default(),
         agent: &world.agent,
         zones: |_| None,
+        random: || Some([7; 48]),
         threads: || Some(3),
         client: world.client.as_ref(),
         now: world.now,

@@ -29,6 +29,9 @@ impl CliCommand for ConfigValidateCommand {
         let loaded = Config::load(&sources, &files::machine()).map_err(|problems| {
             CommandError::new(format!("Configuration is invalid:\n{}", jobspec::render(&problems).trim_end()))
         })?;
+        if let Some(why) = agent::lacks_identity(&loaded.config) {
+            return Err(CommandError::new(format!("Configuration is invalid:\n{why}")));
+        }
         loaded.warnings.iter().for_each(|warning| session.out.warning(warning));
         session.out.line("Configuration is valid!")?;
         Ok(ExitCode::SUCCESS)

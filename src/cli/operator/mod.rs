@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod gossip;
+pub mod join_tokens;
 pub mod named_objects;
 pub mod namespace_change;
 pub mod namespace_show;

@@ -55,7 +55,7 @@ impl HandshakeLimiter {
 }
 
 /// An IPv6 network of 64 bits stands for all of its addresses: one machine may have them all.
-fn network(source: IpAddr) -> IpAddr {
+pub fn network(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
         v4 => v4,

@@ -4,22 +4,24 @@
 //! once it is known who is at its other end.
 
 use super::admission::{HandshakeAdmission, HandshakeLimiter};
+use super::enrolment;
 use super::handshake;
 use super::identity::LinkIdentity;
 use super::link::{Link, LinkEnd, LinkEvent, LinkPeer};
 use super::refusal_log::RefusalLog;
 use super::runtime::ExecutorRuntime;
-use super::transport::{Configs, HANDSHAKE_TIMEOUT};
+use super::transport::{Configs, HANDSHAKE_TIMEOUT, SERVER_NAME};
+use super::wrong_tokens::WrongTokens;
 use crate::executor;
 use async_channel::{Receiver, Sender};
-use quinn::{ClientConfig, Incoming, VarInt};
+use quinn::{ClientConfig, Connecting, Incoming, VarInt};
 use smol::future::or;
 use smol::{Executor, Timer};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::credential::LinkRefusal;
 use wire::rpc::Peer;
 
@@ -27,8 +29,6 @@ use wire::rpc::Peer;
 const EVENT_CAPACITY: usize = 16;
 /// How long the other ends may take to hear that this one stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Names are not looked at: whom a machine is, its credential says.
-const SERVER_NAME: &str = "drover";
 
 #[derive(Clone)]
 pub struct Endpoint(Arc<Inner>);
@@ -42,6 +42,7 @@ struct Inner {
     events: Sender<LinkEvent>,
     handshakes: HandshakeLimiter,
     refusals: RefusalLog,
+    wrong_tokens: WrongTokens,
     last_link: AtomicU64,
 }
 
@@ -87,6 +88,7 @@ impl Endpoint {
             events,
             handshakes: HandshakeLimiter::default(),
             refusals: RefusalLog::default(),
+            wrong_tokens: WrongTokens::default(),
             last_link: AtomicU64::new(0),
         };
         let endpoint = Endpoint(Arc::new(inner));
@@ -140,9 +142,8 @@ impl Endpoint {
                 let endpoint = self.clone();
                 let shake_hands = async move {
                     let Ok(connecting) = incoming.accept() else { return };
-                    match handshake::accept(connecting, &endpoint.0.identity, HANDSHAKE_TIMEOUT).await {
-                        Ok((connection, at)) => endpoint.start(connection, at),
-                        Err(why) => endpoint.0.refusals.note(source, &why),
+                    if let Err(why) = endpoint.greet(connecting).await {
+                        endpoint.0.refusals.note(source, &why);
                     }
                     drop(half_open);
                 };
@@ -156,6 +157,19 @@ impl Endpoint {
             }
             HandshakeAdmission::Refused => incoming.refuse(),
         }
+    }
+
+    /// Finds out who has dialed: another machine of the region, which gets a link, or one that wants to become one.
+    async fn greet(&self, connecting: Connecting) -> Result<(), LinkEnd> {
+        let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
+        let connection = handshake::established(connecting, deadline).await?;
+        let Inner { identity, wrong_tokens, events, .. } = &*self.0;
+        if enrolment::is_asked_for(&connection) {
+            return enrolment::serve(&connection, identity, wrong_tokens, events, deadline).await;
+        }
+        let at = handshake::accept(&connection, identity, deadline).await?;
+        self.start(connection, at);
+        Ok(())
     }
 
     /// Ends all links, and waits a moment until the others have heard of it.

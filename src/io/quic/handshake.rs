@@ -22,7 +22,7 @@ pub async fn dial(
 ) -> Result<(Connection, LinkPeer), LinkEnd> {
     let deadline = Instant::now() + limit;
     let connection = established(connecting, deadline).await?;
-    let found = within(deadline, show_and_look(&connection, own)).await;
+    let found = within(deadline, show_and_look(&connection, own), Some(LinkRefusal::TooSlow)).await;
     let at = refuse_unless(&connection, found)?;
     match at.peer {
         Peer::Server(_) => Ok((connection, at)),
@@ -32,18 +32,16 @@ pub async fn dial(
 
 /// Who has dialed.
 pub async fn accept(
-    connecting: Connecting,
+    connection: &Connection,
     own: &LinkIdentity,
-    limit: Duration,
-) -> Result<(Connection, LinkPeer), LinkEnd> {
-    let deadline = Instant::now() + limit;
-    let connection = established(connecting, deadline).await?;
-    let found = within(deadline, look_and_show(&connection, own)).await;
-    let at = refuse_unless(&connection, found)?;
-    Ok((connection, at))
+    deadline: Instant,
+) -> Result<LinkPeer, LinkEnd> {
+    let found = within(deadline, look_and_show(connection, own), Some(LinkRefusal::TooSlow)).await;
+    refuse_unless(connection, found)
 }
 
-async fn established(connecting: Connecting, deadline: Instant) -> Result<Connection, LinkEnd> {
+/// Both sides have proved the keys that they name.
+pub async fn established(connecting: Connecting, deadline: Instant) -> Result<Connection, LinkEnd> {
     or(async { Ok(connecting.await?) }, async {
         Timer::at(deadline).await;
         Err(LinkEnd::TimedOut)
@@ -51,13 +49,15 @@ async fn established(connecting: Connecting, deadline: Instant) -> Result<Connec
     .await
 }
 
-async fn within(
+/// `late`: what is said if it takes longer.
+pub async fn within<T, E>(
     deadline: Instant,
-    exchange: impl Future<Output = Result<LinkPeer, Option<LinkRefusal>>>,
-) -> Result<LinkPeer, Option<LinkRefusal>> {
+    exchange: impl Future<Output = Result<T, E>>,
+    late: E,
+) -> Result<T, E> {
     or(exchange, async {
         Timer::at(deadline).await;
-        Err(Some(LinkRefusal::TooSlow))
+        Err(late)
     })
     .await
 }
@@ -107,7 +107,7 @@ fn refuse_unless(
     })
 }
 
-fn refuse(connection: &Connection, refusal: LinkRefusal) -> LinkEnd {
+pub fn refuse(connection: &Connection, refusal: LinkRefusal) -> LinkEnd {
     link::close(connection, refusal);
     LinkEnd::Closed(refusal)
 }

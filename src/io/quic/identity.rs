@@ -1,35 +1,24 @@
-//! Who a machine is on its links: the region's key, which follows from the secret that all servers share, a key of the process, and the
-//! credential that joins the two.
+//! Who a machine is on its links: the region's key, which follows from the secret that all servers share, a key of the machine or of this
+//! process, and the credential that joins the two. A machine that has enrolled has a credential, and not the secret.
 //!
 //! Refuses to know: sockets, and where the secret is kept. Invariant: a credential is taken from nobody who has not proved the key
 //! that it names.
 
+use super::machine_key::MachineKey;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use ring::{hkdf, hmac, rand};
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use ring::{digest, hkdf, hmac};
 use rustls::sign::CertifiedKey;
 use std::io;
 use std::sync::Arc;
 use wire::credential::{Credential, LinkRefusal, SignedCredential};
 use wire::record;
 use wire::rpc::Peer;
+use wire::stored_identity::StoredIdentity;
 
 /// The secret's purposes, each with a key of its own. A changed text is another region.
 const ROOT_KEY: &[u8] = b"drover region root key 1";
 const RESET_KEY: &[u8] = b"drover stateless reset key 1";
 const CONNECTION_IDS: &[u8] = b"drover connection id key 1";
-
-/// How an Ed25519 public key begins as a SubjectPublicKeyInfo (RFC 8410): the 32 bytes of the key follow.
-const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-
-pub fn spki(key: &[u8; 32]) -> CertificateDer<'static> {
-    CertificateDer::from([SPKI_PREFIX.as_slice(), key].concat())
-}
-
-/// `None`: no Ed25519 key.
-pub fn key_of_spki(spki: &[u8]) -> Option<[u8; 32]> {
-    spki.strip_prefix(&SPKI_PREFIX)?.try_into().ok()
-}
 
 /// What the servers of a region share.
 pub struct RegionKey {
@@ -46,30 +35,32 @@ impl RegionKey {
         Ok(RegionKey { root, secret })
     }
 
-    /// A new key for `peer`, and the region's word that it is `peer`'s.
-    pub fn identity(&self, region: &str, peer: Peer) -> io::Result<LinkIdentity> {
-        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&rand::SystemRandom::new())
-            .map_err(|_| io::Error::other("the kernel gave no randomness for a key"))?;
-        let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).map_err(|e| io::Error::other(e.to_string()))?;
-        let key: [u8; 32] = pair.public_key().as_ref().try_into().map_err(io::Error::other)?;
+    /// The half that may be known to everybody.
+    pub fn public(&self) -> [u8; 32] {
+        self.root.public_key().as_ref().try_into().expect("an Ed25519 key has 32 bytes")
+    }
+
+    /// The region's word, as it is shown, that `key` is `peer`'s.
+    pub fn credential_for(&self, region: &str, peer: Peer, key: [u8; 32]) -> Vec<u8> {
         let credential = Credential { region: region.to_string(), peer, key };
         let sign = |bytes: &[u8]| {
             self.root.sign(bytes).as_ref().try_into().expect("an Ed25519 signature has 64 bytes")
         };
-        let shown = record::encode(&credential.signed(sign));
-        let private = PrivatePkcs8KeyDer::from(pkcs8.as_ref().to_vec());
-        let signing = rustls::crypto::ring::sign::any_eddsa_type(&private).map_err(io::Error::other)?;
-        let own = record::encode_part("peer", &peer);
-        let [a, b, c, d, e, f, g, h, ..] = expand(&self.secret, &[CONNECTION_IDS, &own])?;
-        Ok(LinkIdentity {
-            credential,
-            shown,
-            root: self.root.public_key().as_ref().to_vec(),
-            tls: Arc::new(CertifiedKey::new(vec![spki(&key)], signing)),
-            reset_key: expand(&self.secret, &[RESET_KEY, &own])?,
-            connection_id_key: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-        })
+        record::encode(&credential.signed(sign))
     }
+
+    /// A new key for `peer`, and the region's word that it is `peer`'s.
+    pub fn identity(&self, region: &str, peer: Peer) -> io::Result<LinkIdentity> {
+        let key = MachineKey::generate()?;
+        let shown = self.credential_for(region, peer, key.public());
+        LinkIdentity::new(&key, shown, self.public(), &self.secret)
+    }
+}
+
+/// What was shown, if the region's key has signed it.
+pub fn opened(shown: &[u8], region_key: &[u8; 32]) -> Result<Credential, LinkRefusal> {
+    let root = UnparsedPublicKey::new(&ED25519, region_key);
+    SignedCredential::open(shown, |bytes, signature| root.verify(bytes, signature).is_ok())
 }
 
 fn expand(secret: &hkdf::Prk, purpose: &[&[u8]]) -> io::Result<[u8; 32]> {
@@ -80,20 +71,66 @@ fn expand(secret: &hkdf::Prk, purpose: &[&[u8]]) -> io::Result<[u8; 32]> {
     Ok(key)
 }
 
+/// The digest by which a join token names a region's public key.
+pub fn digest(bytes: &[u8]) -> [u8; 32] {
+    digest::digest(&digest::SHA256, bytes).as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
 /// A machine of a region, in this process.
 pub struct LinkIdentity {
     credential: Credential,
     /// The credential, signed, as it is sent.
     shown: Vec<u8>,
     /// The region's public key.
-    root: Vec<u8>,
-    pub tls: Arc<CertifiedKey>,
+    region_key: [u8; 32],
+    tls: Arc<CertifiedKey>,
     /// The same after a restart, so that what is left of the last process's links ends with the next packet.
     reset_key: [u8; 32],
     connection_id_key: u64,
 }
 
 impl LinkIdentity {
+    /// `secret`: what the machine alone, or its region's servers alone, know.
+    fn new(
+        key: &MachineKey,
+        shown: Vec<u8>,
+        region_key: [u8; 32],
+        secret: &hkdf::Prk,
+    ) -> io::Result<LinkIdentity> {
+        let credential = opened(&shown, &region_key).map_err(|why| io::Error::other(why.to_string()))?;
+        if credential.key != key.public() {
+            return Err(io::Error::other("the credential is of another key"));
+        }
+        let own = record::encode_part("peer", &credential.peer);
+        let [a, b, c, d, e, f, g, h, ..] = expand(secret, &[CONNECTION_IDS, &own])?;
+        Ok(LinkIdentity {
+            credential,
+            shown,
+            region_key,
+            tls: key.tls().clone(),
+            reset_key: expand(secret, &[RESET_KEY, &own])?,
+            connection_id_key: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        })
+    }
+
+    /// The identity that a machine was given when it enrolled, without the region's secret.
+    pub fn from_stored(stored: &StoredIdentity) -> io::Result<LinkIdentity> {
+        let key = MachineKey::from_stored(&stored.key)?;
+        LinkIdentity::new(&key, stored.credential.clone(), stored.region_key, &key.derived())
+    }
+
+    pub fn region(&self) -> &str {
+        &self.credential.region
+    }
+
+    pub fn region_key(&self) -> [u8; 32] {
+        self.region_key
+    }
+
+    pub fn tls(&self) -> &Arc<CertifiedKey> {
+        &self.tls
+    }
+
     pub fn peer(&self) -> Peer {
         self.credential.peer
     }
@@ -112,9 +149,7 @@ impl LinkIdentity {
 
     /// Who shows these bytes, having proved `proved` in the handshake.
     pub fn verify(&self, shown: &[u8], proved: &[u8; 32]) -> Result<Peer, LinkRefusal> {
-        let root = UnparsedPublicKey::new(&ED25519, &self.root);
-        let is_signed = |bytes: &[u8], signature: &[u8]| root.verify(bytes, signature).is_ok();
-        let Credential { region, peer, key } = SignedCredential::open(shown, is_signed)?;
+        let Credential { region, peer, key } = opened(shown, &self.region_key)?;
         if key != *proved {
             return Err(LinkRefusal::StolenCredential);
         }

@@ -4,6 +4,7 @@
 //! Refuses to know: what messages say. Invariants: order holds on a stream; a message longer than any may be, a class that
 //! nodes do not speak, or a second stream of one class ends the link; of what is announced no more is kept than has come.
 
+use super::enrolment_request::Enrolment;
 use super::lanes::Lanes;
 use crate::executor;
 use async_channel::Sender;
@@ -63,6 +64,8 @@ pub enum LinkEvent {
         link: Link,
         why: LinkEnd,
     },
+    /// A machine has shown a join token, and waits for an answer.
+    Enrol(Enrolment),
 }
 
 /// Why a link ended, or did not come to be.

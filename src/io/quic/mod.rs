@@ -6,18 +6,25 @@
 
 mod admission;
 mod endpoint;
+mod enrolment;
+mod enrolment_request;
 mod handshake;
 mod identity;
 mod lanes;
 mod link;
+mod machine_key;
 mod refusal_log;
 mod runtime;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod transport;
+mod wrong_tokens;
 
 pub use endpoint::Endpoint;
-pub use identity::{LinkIdentity, RegionKey};
+pub use enrolment::{EnrolFailure, enrol};
+pub use enrolment_request::Enrolment;
+pub use identity::{LinkIdentity, RegionKey, digest};
 pub use link::{Link, LinkEnd, LinkEvent, LinkId};
+pub use machine_key::MachineKey;
 pub use transport::HANDSHAKE_TIMEOUT;

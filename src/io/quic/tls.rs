@@ -3,36 +3,40 @@
 //!
 //! Refuses to know: whose keys they are. Invariant: nothing but Ed25519, no resumption, no early data.
 
-use super::identity::{LinkIdentity, key_of_spki};
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use super::machine_key::key_of_spki;
+use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use std::io;
 use std::sync::Arc;
 
 /// Builds that speak another protocol on their links name another one.
-const PROTOCOL: &[u8] = b"drover/1";
+pub const LINKS: &[u8] = b"drover/1";
+/// Machines that have a join token and nothing else.
+pub const ENROLMENT: &[u8] = b"drover-join/1";
 
-pub fn accepting(identity: &LinkIdentity) -> io::Result<QuicServerConfig> {
+pub fn accepting(own: &Arc<CertifiedKey>) -> io::Result<QuicServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(RawKeyVerifier(provider.signature_verification_algorithms));
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .map_err(io::Error::other)?
         .with_client_cert_verifier(verifier)
-        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(identity.tls.clone())));
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(own.clone())));
+    config.alpn_protocols = vec![LINKS.to_vec(), ENROLMENT.to_vec()];
     config.send_tls13_tickets = 0;
     QuicServerConfig::try_from(config).map_err(io::Error::other)
 }
 
-pub fn dialing(identity: &LinkIdentity) -> io::Result<QuicClientConfig> {
+/// `protocol`: what this side wants to speak.
+pub fn dialing(own: &Arc<CertifiedKey>, protocol: &[u8]) -> io::Result<QuicClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(RawKeyVerifier(provider.signature_verification_algorithms));
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
@@ -40,8 +44,8 @@ pub fn dialing(identity: &LinkIdentity) -> io::Result<QuicClientConfig> {
         .map_err(io::Error::other)?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
-        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(identity.tls.clone())));
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(own.clone())));
+    config.alpn_protocols = vec![protocol.to_vec()];
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
     QuicClientConfig::try_from(config).map_err(io::Error::other)
@@ -51,6 +55,11 @@ pub fn dialing(identity: &LinkIdentity) -> io::Result<QuicClientConfig> {
 pub fn proved_key(connection: &quinn::Connection) -> Option<[u8; 32]> {
     let shown = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
     key_of_spki(shown.first()?)
+}
+
+/// What the two sides have agreed to speak.
+pub fn protocol(connection: &quinn::Connection) -> Option<Vec<u8>> {
+    connection.handshake_data()?.downcast::<HandshakeData>().ok()?.protocol
 }
 
 /// Checks signatures with the key that is shown, and that it is of the kind that credentials name.

@@ -4,6 +4,7 @@
 //! endpoint's receive buffers stay below 64 KiB.
 
 use super::identity::LinkIdentity;
+use super::machine_key::MachineKey;
 use super::tls;
 use quinn::{ClientConfig, EndpointConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use quinn_proto::HashedConnectionIdGenerator;
@@ -27,6 +28,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(3);
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 /// All streams of a link, so that none waits for room that another one has taken.
 const LINK_WINDOW_BYTES: u32 = (TrafficClass::ALL.len() as u32 + 1) * STREAM_WINDOW_BYTES;
+/// Names are not looked at: whom a machine is, its credential says.
+pub const SERVER_NAME: &str = "drover";
 /// As large as datagrams become on Ethernet.
 const MAX_DATAGRAM_BYTES: u16 = 1472;
 /// First packets that wait to be looked at.
@@ -46,19 +49,26 @@ impl Configs {
         let id_key = identity.connection_id_key();
         endpoint.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(id_key)));
         endpoint.max_udp_payload_size(MAX_DATAGRAM_BYTES).map_err(io::Error::other)?;
-        let mut accepting = ServerConfig::with_crypto(Arc::new(tls::accepting(identity)?));
+        let mut accepting = ServerConfig::with_crypto(Arc::new(tls::accepting(identity.tls())?));
         accepting
             .transport_config(Arc::new(transport(NODES_IDLE_MILLIS, None)))
             .max_incoming(MAX_INCOMING)
             .incoming_buffer_size(INCOMING_BUFFER_BYTES)
             .incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BUFFER_BYTES);
-        let mut dialing = ClientConfig::new(Arc::new(tls::dialing(identity)?));
+        let mut dialing = ClientConfig::new(Arc::new(tls::dialing(identity.tls(), tls::LINKS)?));
         dialing.transport_config(Arc::new(match identity.peer() {
             Peer::Server(_) => transport(SERVERS_IDLE_MILLIS, Some(KEEP_ALIVE)),
             Peer::Node(_) => transport(NODES_IDLE_MILLIS, None),
         }));
         Ok(Configs { endpoint, accepting, dialing })
     }
+}
+
+/// For a machine that no region knows: it dials alone.
+pub fn enrolling(key: &MachineKey) -> io::Result<ClientConfig> {
+    let mut dialing = ClientConfig::new(Arc::new(tls::dialing(key.tls(), tls::ENROLMENT)?));
+    dialing.transport_config(Arc::new(transport(SERVERS_IDLE_MILLIS, Some(KEEP_ALIVE))));
+    Ok(dialing)
 }
 
 fn transport(idle_millis: u32, keep_alive: Option<Duration>) -> TransportConfig {

@@ -136,6 +136,9 @@ impl Timed {
             | WriteRequest::CollectGarbage
             | WriteRequest::RemoveServer { .. }
             | WriteRequest::TransferLeadership { .. }
+            | WriteRequest::CreateJoinToken { .. }
+            | WriteRequest::RevokeJoinToken { .. }
+            | WriteRequest::RedeemJoinToken { .. }
             | WriteRequest::TagVersion { .. } => {
                 return None;
             }
@@ -192,6 +195,9 @@ impl Timed {
             | Command::ChangeMember(_)
             | Command::RaiseFeatureLevel { .. }
             | Command::AddSigningKey { .. }
+            | Command::CreateJoinToken { .. }
+            | Command::RevokeJoinToken { .. }
+            | Command::RedeemJoinToken(_)
             | Command::TagVersion(_) => return None,
         })
     }

@@ -369,9 +369,9 @@ fn a_snapshot_that_is_not_whole_is_not_installed() {
 
 #[test]
 fn the_snapshot_of_a_newer_build_changes_nothing() {
-    let newer = Options { feature_level: 2, ..Options::default() };
+    let newer = Options { feature_level: FEATURE_LEVEL + 1, ..Options::default() };
     let (mut store, _) = Store::open(in_memory(), newer).expect("opens");
-    let (id, info) = (SERVER_ID, ServerInfo { feature_level: 2, ..server_info("newer") });
+    let (id, info) = (SERVER_ID, ServerInfo { feature_level: FEATURE_LEVEL + 1, ..server_info("newer") });
     let founding = Founding { servers: vec![(id, info)], ..founding(&[]) };
     store.found(&founding, &MEMBERS).expect("an empty store begins a region");
     let region = Region { store };
@@ -382,6 +382,7 @@ fn the_snapshot_of_a_newer_build_changes_nothing() {
     assert_eq!(older.applied(), 0);
     disk.detach();
     let disk = SimDisk::with_images(1, disk.images());
-    let (mut able, _) = Store::open(disk.media(), Options { feature_level: 2, ..SMALL }).expect("opens");
+    let (mut able, _) =
+        Store::open(disk.media(), Options { feature_level: FEATURE_LEVEL + 1, ..SMALL }).expect("opens");
     receive(&mut able, &region).expect("its build knows as much");
 }

@@ -13,6 +13,7 @@ mod drain;
 mod eval;
 mod garbage;
 mod job;
+mod join_token;
 mod key;
 mod member;
 mod namespace;
@@ -198,6 +199,9 @@ impl ApplyTxn<'_> {
             Command::TagVersion(order) => self.tag_version(*order),
             Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
             Command::CollectGarbage(order) => self.collect_garbage(*order),
+            Command::CreateJoinToken { token, at } => self.create_join_token(*token, at),
+            Command::RevokeJoinToken { id } => self.revoke_join_token(id),
+            Command::RedeemJoinToken(order) => self.redeem_join_token(*order),
         }
     }
 

@@ -6,6 +6,7 @@ mod deployments;
 mod dispatch;
 mod drains;
 mod garbage;
+mod join_tokens;
 mod members;
 mod namespaces;
 mod preemption;

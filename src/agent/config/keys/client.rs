@@ -3,7 +3,7 @@
 use super::super::offers::{
     cidrs, host_network, host_volume, last_network, last_volume, ports, u16_of, volume_path,
 };
-use super::super::values::{directory, interface, meta, name, option, u32_of};
+use super::super::values::{directory, interface, join_token, meta, name, option, u32_of};
 use super::{AMOUNT, COUNT, ConfigKey, KeyType, PORT, key, no_effect, not_built, not_built_but};
 use model::node::MAX_ALLOCS;
 use std::ops::RangeInclusive;
@@ -152,4 +152,11 @@ static SERVER_JOIN: &[ConfigKey] = &[
     key("retry_interval", KeyType::Duration(|c, v| c.client.join.retry_interval = v))
         .or("30s")
         .about("how long after one round the next begins"),
+    key("join_token", KeyType::Text(|c, v| join_token(v, &mut c.client.join.token)))
+        .secret()
+        .takes("a token of `drover token create`")
+        .about("lets a machine in that has no identity of its region yet"),
+    key("join_token_file", KeyType::Text(|c, v| directory(v, &mut c.client.join.token_file)))
+        .takes("absolute path")
+        .about("a file with the token, where `join_token` says none"),
 ];

@@ -1,6 +1,8 @@
 //! The keys of the block `server`.
 
-use super::super::values::{algorithm, enabled_schedulers, encrypt, i64_of, size, u32_of};
+use super::super::values::{
+    algorithm, directory, enabled_schedulers, encrypt, i64_of, join_token, size, u32_of,
+};
 use super::{AMOUNT, COUNT, ConfigKey, KeyType, key, no_effect, not_built, not_built_but};
 use std::ops::RangeInclusive;
 
@@ -146,6 +148,13 @@ static SERVER_JOIN: &[ConfigKey] = &[
     key("retry_interval", KeyType::Duration(|c, v| c.server.join.retry_interval = v))
         .or("30s")
         .about("how long after one round the next begins"),
+    key("join_token", KeyType::Text(|c, v| join_token(v, &mut c.server.join.token)))
+        .secret()
+        .takes("a token of `drover token create`")
+        .about("lets a machine in that has no identity of its region yet"),
+    key("join_token_file", KeyType::Text(|c, v| directory(v, &mut c.server.join.token_file)))
+        .takes("absolute path")
+        .about("a file with the token, where `join_token` says none"),
 ];
 
 static PLAN_REJECTION_TRACKER: &[ConfigKey] = &[

@@ -1,6 +1,6 @@
 //! Every key that is built reaches whoever obeys it: a brain, the look at the machine, the API, the log.
 
-use super::keys::{REQUIRED, said_besides, schema, written};
+use super::keys::{EXAMPLE_TOKEN, REQUIRED, said_besides, schema, written};
 use super::*;
 use crate::listeners::{limits, response_headers};
 use crate::{alloc_dir, event_buffer_entries, identity, startup};
@@ -231,6 +231,14 @@ static ARRIVED: &[Arrived] = &[
     ("log_rotate_bytes", "9", |h| h.log.rotate_bytes == 9),
     ("log_rotate_duration", "\"9s\"", |h| h.log.rotate_duration == Span::seconds(9)),
     ("log_rotate_max_files", "-1", |h| h.log.rotate_max_files == Some(0)),
+    ("server.server_join.join_token", EXAMPLE_TOKEN, |h| h.join.token.is_some()),
+    ("server.server_join.join_token_file", "\"/x\"", |h| {
+        h.join.token_file.as_deref() == Some(Path::new("/x"))
+    }),
+    ("client.server_join.join_token", EXAMPLE_TOKEN, |h| h.client_join.token.is_some()),
+    ("client.server_join.join_token_file", "\"/x\"", |h| {
+        h.client_join.token_file.as_deref() == Some(Path::new("/x"))
+    }),
 ];
 
 #[test]

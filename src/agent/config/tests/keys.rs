@@ -8,6 +8,9 @@ use model::job::JobType;
 use model::scheduling::Algorithm;
 use std::collections::BTreeSet;
 
+/// A token of nobody's, as it stands in the annotated example.
+pub const EXAMPLE_TOKEN: &str = "\"drover-join-AQZnbG9iYWwAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHwBfHCqQAABAAIAAAAAAAAAAZXhhbXBsZTogbWFrZSB5b3VyIG93biB0b2tlbiEhISGOMe0D\"";
+
 /// Each key that is obeyed with a value that is not its default, and what then holds.
 type KeyCase = (&'static str, &'static str, fn(&Config) -> bool);
 
@@ -150,6 +153,10 @@ static EFFECTIVE_KEYS: &[KeyCase] = &[
     ("server.server_join.retry_join", "[\"b:1\", \"B:1\"]", |c| names(&c.server.join.retry_join) == ["b:1"]),
     ("server.server_join.retry_max", "9", |c| c.server.join.retry_max == 9),
     ("server.server_join.retry_interval", "\"9s\"", |c| c.server.join.retry_interval == Span::seconds(9)),
+    ("server.server_join.join_token", EXAMPLE_TOKEN, |c| c.server.join.token.is_some()),
+    ("server.server_join.join_token_file", "\"/x\"", |c| c.server.join.token_file == path("/x")),
+    ("client.server_join.join_token", EXAMPLE_TOKEN, |c| c.client.join.token.is_some()),
+    ("client.server_join.join_token_file", "\"/x\"", |c| c.client.join.token_file == path("/x")),
 ];
 
 /// Said in `BASE` already, and what it would be without them is another test's.

@@ -34,6 +34,24 @@ fn a_secret_is_shown_nowhere() {
 }
 
 #[test]
+fn a_join_token_is_shown_nowhere() {
+    let token = super::keys::EXAMPLE_TOKEN.trim_matches('"');
+    let body = &token["drover-join-".len()..];
+    let tells = |shown: &str| shown.contains(&body[20..60]) || shown.contains(&body[100..]);
+    for block in ["server", "client"] {
+        let text = format!("{block} {{ server_join {{ join_token = \"{token}\" }} }}");
+        let loaded = Config::load(&source(&text), &machine()).unwrap();
+        assert!(!tells(&format!("{loaded:?}")) && !format!("{loaded:?}").contains("101, 120, 97"));
+        let agent = identity::agent_info(&loaded.config, &loaded.settings, Path::new("/data"));
+        assert!(!serde_json::to_string(&agent.config).unwrap().contains("oken"));
+        let wrong = text.replace(token, &format!("{token}x"));
+        let found = Config::load(&source(&wrong), &machine()).unwrap_err();
+        let shown = format!("{}{found:?}", render(&found));
+        assert!(shown.contains("is damaged") && !tells(&shown), "{shown}");
+    }
+}
+
+#[test]
 fn no_diagnostic_quotes_a_secret() {
     for text in [
         // a wrong value of the secret itself

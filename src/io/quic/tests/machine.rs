@@ -4,7 +4,7 @@ use super::super::identity::{LinkIdentity, RegionKey};
 use super::super::link::{Link, LinkEnd, LinkEvent};
 use super::super::runtime::ExecutorRuntime;
 use super::super::transport::{Configs, HANDSHAKE_TIMEOUT};
-use super::super::{Endpoint, handshake};
+use super::super::{Endpoint, Enrolment, handshake};
 use async_channel::{Receiver, Sender};
 use model::id::NodeId;
 use smol::future::or;
@@ -83,6 +83,7 @@ impl Machine {
             LinkEvent::Up(link) => link,
             LinkEvent::Frame { class, .. } => panic!("a message on {class:?}"),
             LinkEvent::Down { why, .. } => panic!("{why}"),
+            LinkEvent::Enrol(asked) => panic!("{} wants to join", asked.request.machine),
         }
     }
 
@@ -91,6 +92,15 @@ impl Machine {
             LinkEvent::Frame { class, bytes, .. } => (class, bytes),
             LinkEvent::Up(link) => panic!("a link to {}", link.peer()),
             LinkEvent::Down { why, .. } => panic!("{why}"),
+            LinkEvent::Enrol(asked) => panic!("{} wants to join", asked.request.machine),
+        }
+    }
+
+    /// A machine that wants to join.
+    pub fn enrolment(&self) -> Enrolment {
+        match self.event() {
+            LinkEvent::Enrol(asked) => asked,
+            _ => panic!("something else than a machine that wants to join"),
         }
     }
 
@@ -152,6 +162,17 @@ impl Stranger {
         self.quic.connect_with(self.dialing.clone(), to, "drover").expect("it begins")
     }
 
+    /// Without a credential, and with this instead of what links are dialed with.
+    pub fn connecting_with(&self, config: quinn::ClientConfig, to: SocketAddr) -> quinn::Connecting {
+        self.quic.connect_with(config, to, "drover").expect("it begins")
+    }
+
+    /// The next connection, once the keys were proved.
+    pub async fn take(&self) -> quinn::Connection {
+        let incoming = self.quic.accept().await.expect("the endpoint lives");
+        incoming.accept().expect("it begins").await.expect("keys are proved")
+    }
+
     /// With its credential.
     pub fn connect(&self, to: SocketAddr) -> quinn::Connection {
         let dialed = handshake::dial(self.connecting(to), &self.identity, PATIENCE);
@@ -162,8 +183,9 @@ impl Stranger {
     pub fn accept(&self, limit: Duration) -> Result<Peer, LinkEnd> {
         awaited(async {
             let incoming = self.quic.accept().await.expect("the endpoint lives");
-            let connecting = incoming.accept()?;
-            handshake::accept(connecting, &self.identity, limit).await.map(|(_, at)| at.peer)
+            let deadline = Instant::now() + limit;
+            let connection = handshake::established(incoming.accept()?, deadline).await?;
+            handshake::accept(&connection, &self.identity, deadline).await.map(|at| at.peer)
         })
     }
 

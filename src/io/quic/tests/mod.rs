@@ -1,8 +1,10 @@
 //! Links over real sockets of the loopback interface.
 
+mod enrolment;
 mod hostile;
 mod links;
 mod machine;
 mod refusals;
 mod relay;
 mod slow_lines;
+mod stored;

@@ -8,6 +8,7 @@ use crate::log_batch::LogBatch;
 use crate::store::{Options, Store};
 use model::member::{Founding, ServerInfo, Suffrage};
 use wire::command::MemberChange;
+use wire::feature_level::FEATURE_LEVEL;
 use wire::record;
 
 fn founded(ids: &[u64]) -> Region {
@@ -145,7 +146,7 @@ fn a_region_begins_with_the_level_of_its_oldest_build() {
 #[test]
 fn an_entry_of_a_higher_level_is_a_fault_and_changes_nothing() {
     let mut r = founded(&[3]);
-    let bytes = record::encode(&Command::RaiseFeatureLevel { level: 2 });
+    let bytes = record::encode(&Command::RaiseFeatureLevel { level: FEATURE_LEVEL + 1 });
     let batch = LogBatch { entries: vec![(2, bytes.clone())], ..LogBatch::default() };
     r.store.append(&batch).unwrap();
     let before = r.store.digest();
