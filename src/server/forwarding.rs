@@ -7,7 +7,7 @@
 use super::Server;
 use super::context::Context;
 use super::effects::Effect;
-use super::nodes::{NotAuthentic, WRONG_SECRET, authenticate};
+use super::nodes::{NotAuthentic, OTHER_NODE, WRONG_SECRET, authenticate};
 use super::relayed_requests::RelayedRequests;
 use model::id::NodeId;
 use model::time::{Mono, Span};
@@ -56,7 +56,9 @@ impl Server {
         now: Mono,
     ) -> Result<(), Fault> {
         let (_, mut cx) = self.split(now);
+        let refused = |why| NodeHttpReply::Refused(Refusal::new(RefusalKind::Forbidden, why));
         let said = match authenticate(asked.node, asked.secret, &cx.view()?)? {
+            _ if asked.node != from => refused(OTHER_NODE),
             Ok(_) => {
                 let request = Box::new(asked.request);
                 self.with_forwarding(now, |all, cx| all.serve(Peer::Node(from), number, request, false, cx));
@@ -64,9 +66,7 @@ impl Server {
             }
             // the node may have registered with the leader, and this server has not applied that yet
             Err(NotAuthentic::Unknown) => NodeHttpReply::NotDone,
-            Err(NotAuthentic::WrongSecret) => {
-                NodeHttpReply::Refused(Refusal::new(RefusalKind::Forbidden, WRONG_SECRET))
-            }
+            Err(NotAuthentic::WrongSecret) => refused(WRONG_SECRET),
         };
         reply(Peer::Node(from), number, said, &mut cx);
         Ok(())

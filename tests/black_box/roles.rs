@@ -197,3 +197,31 @@ fn a_node_that_no_server_knows_is_refused_and_gives_up() {
     let nodes = server.get("/v1/nodes").expect("nodes are listed");
     assert_eq!(nodes.as_array().map(Vec::len), Some(0), "{nodes}");
 }
+
+/// The node is told no secret of the region, and comes back by what it keeps.
+#[test]
+fn a_node_joins_with_a_token_and_comes_back_without() {
+    let (mut server, mut node) = (Machine::new(), Machine::new());
+    server.start_server(1, &[]);
+    server.registers("web", SLEEPS);
+    let create = ["token", "create", "-role", "client", "-t", "{{ .JoinToken }}"];
+    let token = server.node.drover(&create).exits(0).trim().to_string();
+    let (dir, address) = (node.node.data_dir(), format!("127.0.0.1:{}", server.rpc));
+    let joined = node.node.drover(&["join", "-data-dir", path(&dir), &token, &address]);
+    assert!(joined.exits(0).contains("has joined region \"global\" as a client"));
+    let join = addresses(&[server.rpc]);
+    node.start(&format!("client {{\n enabled = true\n server_join {{ retry_join = [{join}] }}\n}}"));
+    node.runs("web");
+    node.node.signal(Signal::TERM);
+    node.node.await_end();
+    node.start_again();
+    within("it is ready again", || {
+        let nodes = server.get("/v1/nodes")?;
+        (nodes[0]["Status"] == "ready" && node.get("/v1/job/web").is_some()).then_some(())
+    });
+    let mut stranger = Machine::new();
+    stranger.start(&format!("client {{\n enabled = true\n server_join {{ retry_join = [{join}] }}\n}}"));
+    let (status, printed) = stranger.node.await_end();
+    assert_eq!(status.code(), Some(1), "{printed}");
+    assert!(printed.contains("drover token create -role client"), "{printed}");
+}

@@ -1,4 +1,4 @@
-//! An agent of one's own: durable, server and client in one, in a directory that goes with it.
+//! An agent of one's own: durable, server and client in one or in other roles, in a directory that goes with it.
 
 use crate::http::Http;
 use crate::kernel;
@@ -21,7 +21,11 @@ pub fn scratch() -> PathBuf {
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A server that is its region, and a node.
+const BOTH: &str = "server {\n  enabled = true\n  bootstrap_expect = 1\n}\nclient { enabled = true }\n";
+
 pub struct Agent {
+    has_node: bool,
     binary: PathBuf,
     dir: PathBuf,
     address: SocketAddr,
@@ -34,12 +38,18 @@ pub struct Agent {
 impl Agent {
     /// Starts with an empty data directory and waits for the first answer.
     pub fn start(binary: &Path, name: &str) -> Result<Agent, String> {
+        let mut agent = Agent::launch(binary, name, BOTH)?;
+        agent.wait_for_answer()?;
+        Ok(agent)
+    }
+
+    /// Starts with an empty data directory; `roles`: its server and client blocks, and what they need. Whether it answers is to be waited for.
+    pub fn launch(binary: &Path, name: &str, roles: &str) -> Result<Agent, String> {
         let address = free_address()?;
         let dir = scratch().join(format!("{name}-{}", address.port()));
         fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         let config = format!(
-            "data_dir = \"{0}/data\"\nbind_addr = \"127.0.0.1\"\nlog_level = \"WARN\"\nports {{ http = {1} }}\nserver {{\n  enabled = true\n  bootstrap_expect = 1\n}}\n\
-             client {{ enabled = true }}\nplugin \"raw_exec\" {{ config {{ enabled = true }} }}\n",
+            "name = \"{name}\"\ndata_dir = \"{0}/data\"\nbind_addr = \"127.0.0.1\"\nlog_level = \"WARN\"\nports {{ http = {1} }}\n{roles}\nplugin \"raw_exec\" {{ config {{ enabled = true }} }}\n",
             dir.display(),
             address.port()
         );
@@ -47,12 +57,11 @@ impl Agent {
         let started = Instant::now();
         let process = launch(binary, &dir)?;
         let binary = binary.to_path_buf();
-        let mut agent = Agent { binary, dir, address, process, started, first_answer: Duration::ZERO };
-        agent.wait_for_answer()?;
-        Ok(agent)
+        let has_node = roles.contains("client");
+        Ok(Agent { has_node, binary, dir, address, process, started, first_answer: Duration::ZERO })
     }
 
-    fn wait_for_answer(&mut self) -> Result<(), String> {
+    pub fn wait_for_answer(&mut self) -> Result<(), String> {
         while !self.answers() {
             if self.started.elapsed() > PATIENCE || self.process.try_wait().is_ok_and(|s| s.is_some()) {
                 let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
@@ -89,9 +98,14 @@ impl Agent {
         Ok(self.started.elapsed())
     }
 
+    /// `kill -9`, and nothing more.
+    pub fn kill(&mut self) -> Result<(), String> {
+        self.process.kill().and_then(|()| self.process.wait()).map(|_| ()).map_err(|e| e.to_string())
+    }
+
     /// `kill -9`, and the same again on the same data.
     pub fn crash_and_restart(&mut self) -> Result<(), String> {
-        self.process.kill().and_then(|()| self.process.wait()).map_err(|e| e.to_string())?;
+        self.kill()?;
         self.started = Instant::now();
         self.process = launch(&self.binary, &self.dir)?;
         self.wait_for_answer()
@@ -102,6 +116,9 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         let _ = self.process.kill().and_then(|()| self.process.wait()).map(|_| ());
+        if !self.has_node {
+            return;
+        }
         let data = self.dir.join("data");
         let stop = Command::new(&self.binary).args(["keeper", "stop", "-data-dir"]).arg(data).output();
         if !stop.is_ok_and(|stop| stop.status.success()) {

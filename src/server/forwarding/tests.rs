@@ -169,14 +169,14 @@ fn requests_of_a_nodes_users_are_served_by_any_server() {
 #[test]
 fn only_a_node_that_is_known_has_users_served() {
     let mut alone = Alone::with(|_| {});
-    let mut ask = |node: u128, secret: u128| {
+    let mut ask_over = |link: u128, node: u128, secret: u128| {
         let asked = NodeHttpRequest {
             node: node_id(node),
             secret: info(secret).secret,
             request: Request::clone(&request()),
         };
         let bytes = frame::encode(&Frame { request: 40, body: Body::HttpRequest(asked) });
-        let from = Peer::Node(node_id(node));
+        let from = Peer::Node(node_id(link));
         let effects = alone.turn(vec![Input::Frame { from, bytes }]).effects;
         let said = effects.into_iter().find_map(|effect| match effect {
             Effect::Send { to: Peer::Node(_), bytes } => {
@@ -190,10 +190,14 @@ fn only_a_node_that_is_known_has_users_served() {
         }
         said
     };
+    let mut ask = |node, secret| ask_over(node, node, secret);
     assert_eq!(ask(9, 9), Some(Body::HttpReply(NodeHttpReply::NotDone)));
     let wrong = Refusal::new(RefusalKind::Forbidden, WRONG_SECRET);
     assert_eq!(ask(1, 2), Some(Body::HttpReply(NodeHttpReply::Refused(wrong))));
     assert_eq!(ask(1, 1), Some(Body::Raft(vec![])), "it is served");
+    let other = Refusal::new(RefusalKind::Forbidden, OTHER_NODE);
+    let said = Some(Body::HttpReply(NodeHttpReply::Refused(other)));
+    assert_eq!(ask_over(2, 1, 1), said, "over another node's link");
 }
 
 #[test]

@@ -276,12 +276,12 @@ fn a_configuration_written_for_nomad_is_accepted() {
 }
 
 #[test]
-fn an_agent_needs_both_roles_and_a_place_for_its_data() {
+fn an_agent_needs_a_role_and_a_place_for_its_data() {
     let server = "server { enabled = true bootstrap_expect = 1 }";
     for (text, expected) in [
         ("", "Neither server nor client is enabled"),
-        (server, "only a server"),
-        ("client { enabled = true }", "only a client"),
+        (server, "data_dir is missing"),
+        ("client { enabled = true }", "data_dir is missing"),
         (
             "data_dir = \"/d\" client { enabled = true } server { enabled = true }",
             "bootstrap_expect is missing",

@@ -220,3 +220,22 @@ fn the_example_of_a_server_lacks_its_key_alone() {
     assert_eq!((config.server.bootstrap_expect, warnings), (3, Vec::new()));
     assert_eq!(joined(&config), ["10.0.0.2:4647", "10.0.0.3:4647"]);
 }
+
+const CLIENT_EXAMPLE: &str = include_str!("../../../../config/client.hcl");
+
+#[test]
+fn the_example_of_a_node_lacks_its_identity_alone() {
+    let Loaded { config, warnings, .. } =
+        load(&sources(false, &[("client.hcl", CLIENT_EXAMPLE)], &[])).unwrap();
+    assert!(missing_key(&config).unwrap().contains("drover join"));
+    assert_eq!((config.server.enabled, warnings), (false, Vec::new()));
+    let named: Vec<String> = config.client.join.addresses().map(ToString::to_string).collect();
+    assert_eq!(named, ["10.0.0.1:4647", "10.0.0.2:4647", "10.0.0.3:4647"]);
+}
+
+#[test]
+fn a_node_that_names_no_server_is_told() {
+    let text = "data_dir = \"/d\" bind_addr = \"127.0.0.1\" client { enabled = true }";
+    let Loaded { warnings, .. } = load(&sources(false, &[("a.hcl", text)], &[])).unwrap();
+    assert!(warnings.iter().any(|w| w.contains("no server is named")), "{warnings:?}");
+}
