@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wire::frame;
+use wire::http::ForwardFailure;
 use wire::keeper::{Event, KeeperCommand, PROTOCOL};
 use wire::request::Refusal;
 use wire::rpc::Peer;
@@ -92,7 +93,7 @@ impl ClientLoop {
                     ClientMessage::Input(input) => inputs.push(input),
                     ClientMessage::Keeper(notice) => self.notice(notice, &mut inputs),
                     ClientMessage::Grant(question) => inputs.push(self.register(question)),
-                    ClientMessage::Forward(call) => inputs.push(self.register_forward(call)),
+                    ClientMessage::Forward(call) => inputs.extend(self.register_forward(call)),
                     ClientMessage::Ping(answer) => {
                         // the watchdog waits for no answer that comes too late
                         let _ = answer.try_send(());
@@ -138,10 +139,17 @@ impl ClientLoop {
         Input::Ask { token: self.next_token, ask: question.ask }
     }
 
-    fn register_forward(&mut self, call: ForwardCall) -> Input {
+    /// While the server that is asked has no link, nothing is done: what would be sent now would be lost.
+    fn register_forward(&mut self, call: ForwardCall) -> Option<Input> {
+        if let ServerPath::Links(links) = &self.channels.to_servers
+            && !links.is_served()
+        {
+            call.reply.send(Err(ForwardFailure::NotDone));
+            return None;
+        }
         self.next_token += 1;
         self.forwards.insert(self.next_token, call.reply);
-        Input::Forward { token: self.next_token, hold: call.hold, request: call.request }
+        Some(Input::Forward { token: self.next_token, hold: call.hold, request: call.request })
     }
 
     fn send(&self, to: Peer, bytes: Vec<u8>) {

@@ -68,6 +68,15 @@ impl NodeLinkSender {
         let _ = self.wake.try_send(());
     }
 
+    /// Whether the server that is asked has a link. Before the first server is known, any will do.
+    pub fn is_served(&self) -> bool {
+        let shared = self.lock();
+        match shared.wanted {
+            Some(server) => shared.links.contains_key(&server),
+            None => !shared.links.is_empty(),
+        }
+    }
+
     /// Where the region's servers are, as the node knows.
     pub fn set_listed(&self, servers: &[ServerAddress]) {
         let mut shared = self.lock();
@@ -168,7 +177,7 @@ impl NodeLinks {
             }
         };
         let now = clock::mono();
-        let soon = if self.is_served() { None } else { self.dialer.next_deadline() };
+        let soon = if self.parts.sender.is_served() { None } else { self.dialer.next_deadline() };
         let waits = self.is_spoken_on || self.links.values().any(|known| known.unanswered.is_some());
         let look = now.after(if waits { LOOK_FOR_ANSWER } else { LOOK });
         let due = soon.unwrap_or(Mono(u64::MAX)).min(look).max(now.after(Span::millis(20)));
@@ -177,15 +186,6 @@ impl NodeLinks {
             Next::Look
         };
         or(link, or(dialed, or(woken, look))).await
-    }
-
-    /// Whether the server that is asked has a link. Before the first server is known, any will do.
-    fn is_served(&self) -> bool {
-        let shared = self.parts.sender.lock();
-        match shared.wanted {
-            Some(server) => shared.links.contains_key(&server),
-            None => !shared.links.is_empty(),
-        }
     }
 
     fn look(&mut self, now: Mono) -> Result<(), AgentFailure> {
@@ -201,7 +201,7 @@ impl NodeLinks {
         } else if let Some(troubles) = self.dialer.complaint(now) {
             tracing::warn!(target: "nomad", %troubles, "no server is reached");
         }
-        if self.is_served() {
+        if self.parts.sender.is_served() {
             self.close_unused(wanted);
             return Ok(());
         }
