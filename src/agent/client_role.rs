@@ -13,7 +13,7 @@ use super::links::node_links::NodeLinkSender;
 use super::messages::ClientMessage;
 use super::server_inbox::ServerInboxSender;
 use super::startup::{OpenedNode, client_config};
-use super::{Ended, Part, STOP_GRACE, alloc_dir, inbox, listeners, spawn_brain, supervisor};
+use super::{EndSender, Part, STOP_GRACE, alloc_dir, inbox, listeners, spawn_brain, supervisor};
 use ::io::keeper_connection::{self, KeeperConnection, KeeperStartMode};
 use ::io::quic::Endpoint;
 use ::io::{client_rpc, clock, entropy, executor};
@@ -42,7 +42,7 @@ pub struct ClientParts<'a> {
     /// The server of the same agent, if there is one.
     pub server: Option<(u64, ServerInboxSender)>,
     pub service: &'a Arc<HttpService>,
-    pub ended: Ended,
+    pub ended: EndSender,
 }
 
 /// A node that runs.

@@ -14,7 +14,7 @@ use super::links::server_links::{self, LinkParts};
 use super::links::{Enroller, LinkSender};
 use super::messages::ClientMessage;
 use super::server_inbox::ServerInboxSender;
-use super::{Ended, Part};
+use super::{EndSender, Part};
 use ::io::http::{HttpLimits, HttpSettings, Published};
 use ::io::quic::{Endpoint, LinkIdentity, RegionKey};
 use ::io::{entropy, executor};
@@ -96,7 +96,7 @@ pub fn start_links(
         &LinkSender,
         &Arc<HttpService>,
     ),
-    ended: Ended,
+    ended: EndSender,
 ) -> Result<Option<Endpoint>, AgentFailure> {
     let Some(secret) = config.server.encrypt.as_ref().filter(|_| !sockets.is_empty()) else {
         return Ok(None);
@@ -140,7 +140,7 @@ pub fn start_node_links(
     (config, dir): (&Config, &DataDir),
     node: NodeId,
     ((sender, woken), inbox): ((NodeLinkSender, Receiver<()>), Sender<ClientMessage>),
-    ended: Ended,
+    ended: EndSender,
 ) -> Result<Endpoint, AgentFailure> {
     let named = |e: Error| format!("links to servers: {e}");
     let identity = match enrolment::node_identity(dir, node)? {

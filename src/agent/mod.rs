@@ -140,7 +140,7 @@ enum Part {
 }
 
 /// Where a part of the agent says that it has ended, and why.
-type Ended = Sender<(Part, Result<(), AgentFailure>)>;
+type EndSender = Sender<(Part, Result<(), AgentFailure>)>;
 
 impl Agent {
     fn start(mut config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, AgentFailure> {
@@ -421,7 +421,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 
 fn spawn_brain<E: Into<AgentFailure>>(
     part: Part,
-    ended: Ended,
+    ended: EndSender,
     body: impl FnOnce() -> Result<(), E> + Send + 'static,
 ) -> Result<JoinHandle<()>, String> {
     spawn(&format!("{part:?}").to_lowercase(), move || {

@@ -10,7 +10,7 @@ use super::messages::ClientMessage;
 use super::server_inbox::{ServerInboxReceiver, ServerInboxSender};
 use super::server_loop::{OpenedServer, ServerChannels, ServerLoop};
 use super::workers::{self, SharedReservations};
-use super::{Ended, Part, listeners, spawn, spawn_brain};
+use super::{EndSender, Part, listeners, spawn, spawn_brain};
 use ::io::quic::Endpoint;
 use async_channel::{Receiver, Sender};
 use model::id::NodeId;
@@ -31,7 +31,7 @@ pub struct ServerParts<'a> {
     /// Where it meets other machines. None: nowhere.
     pub sockets: Vec<UdpSocket>,
     pub service: &'a Arc<HttpService>,
-    pub ended: Ended,
+    pub ended: EndSender,
 }
 
 /// Starts it. Returns what its links stand on, if it may have any.

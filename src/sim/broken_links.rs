@@ -109,12 +109,13 @@ impl World {
     }
 
     /// A new connection, if the line carries both ways and neither process has begun anew since.
-    pub fn dials_again(&mut self, link: Link, number: u64) {
+    pub fn dials_again(&mut self, link: Link, number: u64) -> Result<(), String> {
         if !self.network.connections.is_broken(link) || self.network.connections.number(link) != number {
-            return;
+            return Ok(());
         }
         if self.is_line_cut(link) {
-            return self.dial_again(link, number);
+            self.dial_again(link, number);
+            return Ok(());
         }
         self.network.connections.make_anew(link);
         match link {
@@ -131,6 +132,7 @@ impl World {
             }
             (Machine::Node(_), Machine::Node(_)) => {}
         }
+        Ok(())
     }
 
     fn is_line_cut(&self, (a, b): Link) -> bool {

@@ -167,7 +167,7 @@ fn spec(count: i64) -> WrittenJob {
     WrittenJob::Spec(Box::new(spec))
 }
 
-/// It changes the job as it is by then, not as it was when the user asked.
+/// The late word changes the job as it is by then, not as it was when the user asked.
 #[test]
 fn a_count_that_comes_late_changes_what_was_written_since() {
     let job = JobKey::new("default", "a");

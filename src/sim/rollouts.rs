@@ -88,7 +88,7 @@ impl World {
 
     /// The last users go: what is paused goes on, what waits for a word gets it. Canaries that were healthy and fail again and
     /// again cannot be promoted while they do; the `last` word on them is no.
-    pub fn settle_deployments(&mut self, last: bool) {
+    pub fn settle_deployments(&mut self, last: bool) -> Result<(), String> {
         for (deployment, _) in self.active_deployments().unwrap_or_default() {
             if deployment.status == DeploymentStatus::Paused {
                 self.wish(None, deployment.id, DeploymentRequest::Resume);
@@ -98,6 +98,7 @@ impl World {
                 self.wish(None, deployment.id, word);
             }
         }
+        Ok(())
     }
 
     /// `kind`: as what it counts once it is done.

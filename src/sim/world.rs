@@ -384,15 +384,9 @@ impl World {
             Event::TransferLeadership => self.transfer_leadership(),
             Event::RetireServer(at) => self.retire_server(at),
             Event::EndPause => self.end_pause(),
-            Event::Settle { last } => {
-                self.settle_deployments(last);
-                Ok(())
-            }
+            Event::Settle { last } => self.settle_deployments(last),
             Event::ConnectionIdles { link } => self.connection_idles(link),
-            Event::DialsAgain { link, number } => {
-                self.dials_again(link, number);
-                Ok(())
-            }
+            Event::DialsAgain { link, number } => self.dials_again(link, number),
             Event::LinkUp { server, peer } => self.link_changes(server, Input::LinkUp { peer }),
             Event::LinkDown { server, peer } => self.link_changes(server, Input::LinkDown { peer }),
             Event::ConnectionClosed { end, server, node } => self.connection_closed(end, server, node),

@@ -143,9 +143,18 @@ fn free_address() -> Result<SocketAddr, String> {
 
 /// Asks again whenever the list has changed, until it is as wanted.
 pub fn until(http: &mut Http, path: &str, wanted: impl Fn(&Value) -> bool) -> Result<(), String> {
+    until_within(PATIENCE, http, path, wanted)
+}
+
+pub fn until_within(
+    patience: Duration,
+    http: &mut Http,
+    path: &str,
+    wanted: impl Fn(&Value) -> bool,
+) -> Result<(), String> {
     let mut index = 0;
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < patience {
         let answer = http.get(&format!("{path}?index={index}&wait=5s"))?;
         let value = answer.json()?;
         if wanted(&value) {
@@ -153,7 +162,7 @@ pub fn until(http: &mut Http, path: &str, wanted: impl Fn(&Value) -> bool) -> Re
         }
         index = answer.index;
     }
-    Err(format!("{path} did not become what was wanted within {PATIENCE:?}"))
+    Err(format!("{path} did not become what was wanted within {patience:?}"))
 }
 
 /// Lets a while pass in which nothing happens: a query that waits for a change that does not come.

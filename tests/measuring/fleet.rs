@@ -1,57 +1,27 @@
 //! A fleet on one machine: three servers and many nodes, each an agent of its own with its own process, data directory and port, none of it
 //! simulated. All of them share this machine's processors.
 //!
-//! Prints one table and ends with 1 when a target is missed. Refuses to know drover's inside, as `measure` does.
+//! Refuses to know drover's inside, as the rest of `measure` does.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout, clippy::print_stderr)]
-// of what the two programs share, this one needs a part
-#![allow(dead_code)]
-
-mod agent;
-mod http;
-mod kernel;
-mod table;
-
-use agent::Agent;
+use crate::agent::{self, Agent};
+use crate::kernel;
+use crate::table::{Table, Target};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::Path;
 use std::time::{Duration, Instant};
-use table::{Table, Target};
 
 /// A key that this fleet alone has.
 const KEY: &str = "RkZGRkZGRkZGRkZGRkZGRkZGRkZGRkZGRkZGRkZGRkY=";
 const SERVERS: usize = 3;
-const NODES: usize = 100;
+pub const NODES: usize = 100;
 const TASKS_PER_NODE: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(180);
 const KIB_PER_MIB: f64 = 1024.0;
 
-fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    let Some(binary) = args.next().map(PathBuf::from) else {
-        eprintln!("usage: fleet <drover binary> [nodes]");
-        return ExitCode::from(2);
-    };
-    let nodes = args.next().and_then(|n| n.parse().ok()).unwrap_or(NODES);
-    kernel::allow_many_descriptors();
-    let measured = measure(&binary, nodes);
-    let _ = std::fs::remove_dir_all(agent::scratch());
-    match measured {
-        Ok(table) => {
-            print!("{table}");
-            if table.all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(why) => {
-            eprintln!("fleet: {why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn measure(binary: &Path, nodes: usize) -> Result<Table, String> {
+/// `nodes`: how many; the fleet that the promises are about has a hundred.
+pub fn measure(binary: &Path, nodes: usize) -> Result<Table, String> {
     let binary = binary.canonicalize().map_err(|e| format!("{}: {e}", binary.display()))?;
     let mut table = Table::default();
     table.note(kernel::machine());
@@ -114,17 +84,8 @@ fn run_tasks(server: &Agent, count: usize) -> Result<f64, String> {
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// A look after each 50 ms: all else would load the processors that are measured.
 fn await_answer(server: &Agent, path: &str, wanted: impl Fn(&Value) -> bool) -> Result<(), String> {
-    let began = Instant::now();
-    while began.elapsed() < PATIENCE {
-        let answer = server.http().and_then(|mut http| http.get(path)).and_then(|answer| answer.json());
-        if answer.is_ok_and(|value| wanted(&value)) {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Err(format!("{path} did not become what was wanted within {PATIENCE:?}"))
+    agent::until_within(PATIENCE, &mut server.http()?, path, wanted)
 }
 
 fn memory(servers: &[Agent], nodes: &[Agent], table: &mut Table) -> Result<(), String> {

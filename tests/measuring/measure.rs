@@ -9,6 +9,7 @@ mod agent;
 mod crowd;
 mod dispatches;
 mod figures;
+mod fleet;
 mod http;
 mod kernel;
 mod reads;
@@ -24,12 +25,16 @@ const RUNS: usize = 5;
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let Some(binary) = args.next().map(PathBuf::from) else {
-        eprintln!("usage: measure <drover binary> [runs]");
+        eprintln!("usage: measure <drover binary> [runs | fleet [nodes]]");
         return ExitCode::from(2);
     };
-    let runs = args.next().and_then(|n| n.parse().ok()).unwrap_or(RUNS);
+    let what = args.next();
     kernel::allow_many_descriptors();
-    let measured = measure(&binary, runs);
+    let measured = if what.as_deref() == Some("fleet") {
+        fleet::measure(&binary, args.next().and_then(|n| n.parse().ok()).unwrap_or(fleet::NODES))
+    } else {
+        measure(&binary, what.and_then(|n| n.parse().ok()).unwrap_or(RUNS))
+    };
     let _ = std::fs::remove_dir_all(agent::scratch());
     match measured {
         Ok(table) => {

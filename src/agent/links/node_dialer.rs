@@ -282,7 +282,7 @@ mod tests {
         assert!(dialer.next_deadline().is_some_and(|due| due.since(now) <= SPREAD));
     }
 
-    /// Of three machines, one may be gone without a word: dialing it takes its time.
+    /// One of three machines may be gone without a word: dialing it takes its time.
     #[test]
     fn addresses_without_a_word_keep_no_other_waiting() {
         let mut dialer = dialer(&["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"], 0);

@@ -37,12 +37,12 @@ const DEAD_AFTER_AT_MOST: Span = Span::seconds(12);
 /// What the client's thread sends on, and what it says of servers.
 #[derive(Clone)]
 pub struct NodeLinkSender {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<NodeLinkState>>,
     wake: Sender<()>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct NodeLinkState {
     links: BTreeMap<u64, Link>,
     /// The server that was spoken to last.
     wanted: Option<u64>,
@@ -89,7 +89,7 @@ impl NodeLinkSender {
     }
 
     /// A change is done or not: a poisoned lock can be used.
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, NodeLinkState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,7 +132,7 @@ fn dead_after(round_trip: Duration) -> Span {
     Span(DEAD_AFTER.0.saturating_add(round_trips.0)).min(DEAD_AFTER_AT_MOST)
 }
 
-enum Next {
+enum NodeLinkTurn {
     Link(LinkEvent),
     Dialed(DialOutcome),
     /// The client has said something.
@@ -153,25 +153,27 @@ impl NodeLinks {
         loop {
             self.look(clock::mono())?;
             match self.next().await {
-                Next::Link(LinkEvent::Up(link)) => self.up(link),
-                Next::Link(LinkEvent::Frame { link, class, bytes }) => self.frame(&link, class, bytes),
-                Next::Link(LinkEvent::Down { link, why }) => self.down(&link, &why),
+                NodeLinkTurn::Link(LinkEvent::Up(link)) => self.up(link),
+                NodeLinkTurn::Link(LinkEvent::Frame { link, class, bytes }) => {
+                    self.frame(&link, class, bytes)
+                }
+                NodeLinkTurn::Link(LinkEvent::Down { link, why }) => self.down(&link, &why),
                 // machines join at servers
-                Next::Link(LinkEvent::Enrol(_)) => {}
-                Next::Dialed(outcome) => self.dialer.done(&outcome, clock::mono()),
-                Next::SpokenOn => self.is_spoken_on = true,
-                Next::Look => self.is_spoken_on = false,
-                Next::Closed => return Ok(()),
+                NodeLinkTurn::Link(LinkEvent::Enrol(_)) => {}
+                NodeLinkTurn::Dialed(outcome) => self.dialer.done(&outcome, clock::mono()),
+                NodeLinkTurn::SpokenOn => self.is_spoken_on = true,
+                NodeLinkTurn::Look => self.is_spoken_on = false,
+                NodeLinkTurn::Closed => return Ok(()),
             }
         }
     }
 
-    async fn next(&self) -> Next {
-        let link = async { self.parts.events.recv().await.map_or(Next::Closed, Next::Link) };
-        let dialed = async { self.outcomes.recv().await.map_or(Next::Closed, Next::Dialed) };
+    async fn next(&self) -> NodeLinkTurn {
+        let link = async { self.parts.events.recv().await.map_or(NodeLinkTurn::Closed, NodeLinkTurn::Link) };
+        let dialed = async { self.outcomes.recv().await.map_or(NodeLinkTurn::Closed, NodeLinkTurn::Dialed) };
         let woken = async {
             match self.parts.woken.recv().await {
-                Ok(()) => Next::SpokenOn,
+                Ok(()) => NodeLinkTurn::SpokenOn,
                 // the brain has ended
                 Err(_) => std::future::pending().await,
             }
@@ -183,7 +185,7 @@ impl NodeLinks {
         let due = soon.unwrap_or(Mono(u64::MAX)).min(look).max(now.after(Span::millis(20)));
         let look = async {
             Timer::after(clock::until(due)).await;
-            Next::Look
+            NodeLinkTurn::Look
         };
         or(link, or(dialed, or(woken, look))).await
     }
