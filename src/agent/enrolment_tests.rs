@@ -31,7 +31,7 @@ impl Drop for Scratch {
 
 fn config(dir: &Scratch, flags: &[(&'static str, &str)]) -> Config {
     let text = format!(
-        "data_dir = {:?}\nclient {{ enabled = true }}\nserver {{ enabled = true\n server_join {{ retry_join = [\"192.0.2.1\"] }} }}",
+        "data_dir = {:?}\naddresses {{ http = \"127.0.0.1\" }}\nclient {{ enabled = true }}\nserver {{ enabled = true\n server_join {{ retry_join = [\"192.0.2.1\"] }} }}",
         dir.0
     );
     let files = vec![SourceFile { name: "a.hcl".into(), text }];
