@@ -23,3 +23,10 @@ client {
     retry_interval = "10s"
   }
 }
+
+# Runs tasks as they are, without isolation: off, unless it is said.
+plugin "raw_exec" {
+  config {
+    enabled = true
+  }
+}

@@ -275,7 +275,10 @@ impl Asking {
                     Err(why @ EnrolFailure::Refused(_)) if why.is_final() => {
                         return Err(RoundFailure { is_final: true, sentence: format!("{at}: {why}") });
                     }
-                    Err(why) => failures.push(format!("{at}: {why}")),
+                    Err(why) => {
+                        tracing::info!(target: "nomad", address = %at, %why, "this server has not let the machine in");
+                        failures.push(format!("{at}: {why}"));
+                    }
                 }
             }
         }

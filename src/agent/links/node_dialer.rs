@@ -23,6 +23,8 @@ const FIRST_RETRY: Span = Span::seconds(1);
 const LAST_RETRY: Span = Span::seconds(15);
 /// After a lost link, all nodes of the server that is gone dial within this time.
 const SPREAD: Span = Span::seconds(1);
+/// A link that ends sooner was none.
+const SHORT_LINK: Span = Span::seconds(10);
 /// No server is reached for so long: the log says so, and again after `REPEATED`.
 const SILENCE: Span = Span::seconds(15);
 const REPEATED: Span = Span::minutes(5);
@@ -47,6 +49,8 @@ pub struct NodeDialer {
     at: usize,
     /// In a row.
     failures: u32,
+    /// In a row.
+    short_links: u32,
     was_linked: bool,
     troubles: BTreeMap<String, String>,
     complains: Mono,
@@ -76,6 +80,7 @@ impl NodeDialer {
             due: now,
             at: 0,
             failures: 0,
+            short_links: 0,
             was_linked: false,
             troubles: BTreeMap::new(),
             complains: now.after(SILENCE),
@@ -169,9 +174,14 @@ impl NodeDialer {
         self.due = if self.under_way.is_empty() { due } else { due.max(self.due) };
     }
 
-    /// A link has ended: the node looks for a server soon.
-    pub fn lost(&mut self, now: Mono) {
-        self.due = now.after(self.draws.span_below(SPREAD));
+    /// A link has ended, `lived` after it came up: the node looks for a server soon, and later and later if links end as soon as they are there.
+    pub fn lost(&mut self, lived: Span, now: Mono) {
+        self.short_links = if lived < SHORT_LINK { self.short_links.saturating_add(1) } else { 0 };
+        let pause = match self.short_links {
+            0 => Span::ZERO,
+            links => Span(FIRST_RETRY.0 << (links - 1).min(4)).min(self.last_retry),
+        };
+        self.due = now.after(pause + self.draws.span_below(SPREAD));
     }
 
     /// Why a node that has never been part of a region gives up: it has tried as often as it may.
@@ -278,8 +288,22 @@ mod tests {
         let target = dialer.next(|id| id == 3, now).expect("it is due").address;
         assert_ne!(target.to_string(), "10.0.0.3:4647", "it is linked");
         dialer.done(&outcome(target, Ok(Peer::Server(2))), now);
-        dialer.lost(now);
+        dialer.lost(SHORT_LINK, now);
         assert!(dialer.next_deadline().is_some_and(|due| due.since(now) <= SPREAD));
+    }
+
+    /// Two agents with one identity take the link from each other, but seldom.
+    #[test]
+    fn links_that_end_at_once_are_made_less_and_less_often() {
+        let mut dialer = dialer(&["10.0.0.1"], 0);
+        let mut pauses = vec![];
+        for _ in 0..6 {
+            dialer.lost(Span::millis(300), T0);
+            pauses.push(dialer.next_deadline().expect("none is under way").since(T0).0 / 1_000_000_000);
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 15, 15]);
+        dialer.lost(Span::minutes(1), T0);
+        assert!(dialer.next_deadline().is_some_and(|due| due.since(T0) <= SPREAD), "it was a real one");
     }
 
     /// One of three machines may be gone without a word: dialing it takes its time.

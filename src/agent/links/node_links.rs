@@ -10,7 +10,7 @@ use super::super::inbox;
 use super::super::messages::ClientMessage;
 use super::node_dialer::{MAX_ATTEMPTS, NodeAttempt, NodeDialer};
 use super::{DialAttempt, DialOutcome, dial, may_travel_as};
-use ::io::quic::{Endpoint, Link, LinkEnd, LinkEvent, LinkId};
+use ::io::quic::{Endpoint, Link, LinkEnd, LinkEvent, LinkId, LinkTraffic};
 use ::io::{clock, executor};
 use async_channel::{Receiver, Sender};
 use client::effects::Input;
@@ -33,6 +33,8 @@ const LOOK_FOR_ANSWER: Span = Span::millis(500);
 const DEAD_AFTER: Span = Span::seconds(2);
 const DEAD_AFTER_ROUND_TRIPS: u32 = 8;
 const DEAD_AFTER_AT_MOST: Span = Span::seconds(12);
+
+const TWO_AGENTS: &str = "another agent is linked as this node: its data directory was copied; stop one of the two, and start it with an empty one";
 
 /// What the client's thread sends on, and what it says of servers.
 #[derive(Clone)]
@@ -119,10 +121,29 @@ struct NodeLinks {
 struct KnownLink {
     server: u64,
     link: Link,
-    /// Datagrams sent and received when it was looked at last.
-    seen: (u64, u64),
+    since: Mono,
+    answers: Answers,
+}
+
+/// Whether the other end of a link still answers.
+struct Answers {
+    /// What had passed when it was looked at last.
+    seen: LinkTraffic,
     /// Since when something was sent and nothing has come.
     unanswered: Option<Mono>,
+}
+
+impl Answers {
+    /// Notes what has passed since. `false`: nothing answers any more.
+    fn answers(&mut self, traffic: LinkTraffic, round_trip: Duration, now: Mono) -> bool {
+        if traffic.received_datagrams != self.seen.received_datagrams {
+            self.unanswered = None;
+        } else if traffic.sent_frames != self.seen.sent_frames {
+            self.unanswered.get_or_insert(now);
+        }
+        self.seen = traffic;
+        self.unanswered.is_none_or(|since| now.since(since) < dead_after(round_trip))
+    }
 }
 
 /// How long a link may leave unanswered what was sent.
@@ -180,7 +201,7 @@ impl NodeLinks {
         };
         let now = clock::mono();
         let soon = if self.parts.sender.is_served() { None } else { self.dialer.next_deadline() };
-        let waits = self.is_spoken_on || self.links.values().any(|known| known.unanswered.is_some());
+        let waits = self.is_spoken_on || self.links.values().any(|known| known.answers.unanswered.is_some());
         let look = now.after(if waits { LOOK_FOR_ANSWER } else { LOOK });
         let due = soon.unwrap_or(Mono(u64::MAX)).min(look).max(now.after(Span::millis(20)));
         let look = async {
@@ -235,15 +256,7 @@ impl NodeLinks {
     /// The line, or the machine, behind the link is gone, which QUIC finds out after minutes only.
     fn give_up_dead_links(&mut self, now: Mono) {
         for known in self.links.values_mut() {
-            let (sent, received) = known.link.datagrams();
-            if received != known.seen.1 {
-                known.unanswered = None;
-            } else if sent != known.seen.0 {
-                known.unanswered.get_or_insert(now);
-            }
-            known.seen = (sent, received);
-            let limit = dead_after(known.link.round_trip());
-            if known.unanswered.is_some_and(|since| now.since(since) >= limit) {
+            if !known.answers.answers(known.link.traffic(), known.link.round_trip(), now) {
                 known.link.close(LinkRefusal::Unused);
             }
         }
@@ -259,8 +272,8 @@ impl NodeLinks {
             self.links.remove(&earlier.id());
             earlier.close(LinkRefusal::AlreadyLinked);
         }
-        let seen = link.datagrams();
-        self.links.insert(link.id(), KnownLink { server, link, seen, unanswered: None });
+        let answers = Answers { seen: link.traffic(), unanswered: None };
+        self.links.insert(link.id(), KnownLink { server, link, since: clock::mono(), answers });
         self.tell("that a link is up", Input::LinkUp { server });
     }
 
@@ -268,10 +281,13 @@ impl NodeLinks {
         let Some(known) = self.links.remove(&link.id()) else { return };
         let server = known.server;
         self.parts.sender.lock().links.remove(&server);
-        if why.refusal() != Some(LinkRefusal::Unused) {
-            tracing::info!(target: "nomad", server, %why, "the link to a server has ended");
+        let now = clock::mono();
+        match why.refusal() {
+            Some(LinkRefusal::Unused) => {}
+            Some(LinkRefusal::AlreadyLinked) => tracing::warn!(target: "nomad", server, "{TWO_AGENTS}"),
+            _ => tracing::info!(target: "nomad", server, %why, "the link to a server has ended"),
         }
-        self.dialer.lost(clock::mono());
+        self.dialer.lost(now.since(known.since), now);
         self.tell("that a link is down", Input::LinkDown { server });
     }
 
@@ -301,5 +317,20 @@ mod tests {
             let limit = dead_after(Duration::from_millis(millis));
             assert_eq!(limit.0 / 1_000_000_000, seconds, "{millis} ms");
         }
+    }
+
+    /// What a node sends last is its acknowledgement, and nobody answers that.
+    #[test]
+    fn a_link_on_which_nobody_speaks_answers() {
+        let second = |n| Mono(1).after(Span::seconds(n));
+        let traffic = |sent_frames, received_datagrams| LinkTraffic { sent_frames, received_datagrams };
+        let mut state = Answers { seen: traffic(1, 1), unanswered: None };
+        let mut answers =
+            |sent, received, at| state.answers(traffic(sent, received), Duration::ZERO, second(at));
+        assert!(answers(1, 1, 0) && answers(1, 1, 100), "nothing was said");
+        assert!(answers(2, 1, 101) && answers(2, 2, 102) && answers(2, 2, 500), "it was answered");
+        assert!(answers(3, 2, 501) && answers(3, 2, 502));
+        assert!(!answers(4, 2, 503), "however often it is spoken on");
+        assert!(answers(5, 3, 504), "late is not never");
     }
 }

@@ -35,6 +35,11 @@ use wire::status::ServerStatus;
 /// How often the region's list of servers is looked at.
 const LOOK: Span = Span::seconds(1);
 
+/// A node that is linked anew after less has lost its line, or is two.
+const SHORT_LINK: Span = Span::seconds(10);
+const TWO_AGENTS: &str = "a node is linked by another process within seconds: if this goes on, its data directory was copied; stop one of its two agents, and \
+     start it with an empty data directory";
+
 /// What the links stand on.
 pub struct LinkParts {
     pub executor: Arc<Executor<'static>>,
@@ -173,11 +178,16 @@ impl ServerLinks {
             NodeAdmitted::First => None,
             NodeAdmitted::InPlaceOf(earlier) => Some(earlier),
         };
+        let process = link.process();
         tracing::debug!(target: "nomad", node_id = %node, address = %link.address(), "linked to a node");
         self.parts.sender.set(link.peer(), link.clone());
         self.links.insert(link.id(), (link, clock::mono()));
         if let Some(earlier) = earlier {
-            if let Some((earlier, _)) = self.links.remove(&earlier) {
+            if let Some((earlier, since)) = self.links.remove(&earlier) {
+                let is_other = earlier.process() != process;
+                if is_other && clock::mono().since(since) < SHORT_LINK {
+                    tracing::warn!(target: "nomad", node_id = %node, address = %earlier.address(), "{TWO_AGENTS}");
+                }
                 earlier.close(LinkRefusal::AlreadyLinked);
             }
             self.tell("that a node's link is down", Input::NodeLinkDown { node });

@@ -38,6 +38,11 @@ impl CliCommand for JoinCommand {
             given => given.to_string(),
         };
         let data_dir = self.data_dir.as_deref().unwrap_or(DEFAULT_DATA_DIR);
+        if !Path::new(data_dir).is_absolute() {
+            return Err(CommandError::usage(
+                "-data-dir must be an absolute path, as data_dir of the agent is",
+            ));
+        }
         let joined = agent::join(Path::new(data_dir), &token, address).map_err(CommandError::new)?;
         session
             .out

@@ -63,7 +63,7 @@ impl CliCommand for AllocStatusCommand {
                 return Ok(ExitCode::SUCCESS);
             }
             return Err(CommandError::usage(
-                "This &self takes one argument: <alloc-id> (only with -json or -t it may be left out)",
+                "This command takes one argument: <alloc-id> (only with -json or -t it may be left out)",
             ));
         };
         let id = session.alloc_id(prefix)?;

@@ -52,7 +52,7 @@ impl CliCommand for EvalStatusCommand {
                 return Ok(ExitCode::SUCCESS);
             }
             let sentence =
-                "This &self takes one argument: <evaluation> (only with -json or -t it may be left out)";
+                "This command takes one argument: <evaluation> (only with -json or -t it may be left out)";
             return Err(CommandError::usage(sentence));
         };
         let id = session.eval_id(prefix)?;

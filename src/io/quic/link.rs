@@ -135,6 +135,13 @@ impl From<ConnectionError> for LinkEnd {
     }
 }
 
+/// What has passed on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkTraffic {
+    pub sent_frames: u64,
+    pub received_datagrams: u64,
+}
+
 impl Link {
     /// Between `own` and `peer`, who has shown who it is.
     pub fn new(id: LinkId, own: Peer, at: LinkPeer, connection: Connection) -> Link {
@@ -167,10 +174,10 @@ impl Link {
         self.0.connection.rtt()
     }
 
-    /// Datagrams sent and received so far.
-    pub fn datagrams(&self) -> (u64, u64) {
+    /// What was sent that the other end acknowledges, and what has come, so far. An acknowledgement is acknowledged by nobody.
+    pub fn traffic(&self) -> LinkTraffic {
         let stats = self.0.connection.stats();
-        (stats.udp_tx.datagrams, stats.udp_rx.datagrams)
+        LinkTraffic { sent_frames: stats.frame_tx.stream, received_datagrams: stats.udp_rx.datagrams }
     }
 
     /// This side has begun it.

@@ -37,7 +37,7 @@ impl MachineKey {
 
     pub fn from_stored(stored: &StoredKey) -> io::Result<MachineKey> {
         let pkcs8 = &stored.private.0;
-        let pair = Ed25519KeyPair::from_pkcs8(pkcs8).map_err(|e| io::Error::other(e.to_string()))?;
+        let pair = Ed25519KeyPair::from_pkcs8(pkcs8).map_err(|_| io::Error::other("its key is damaged"))?;
         let public: [u8; 32] = pair.public_key().as_ref().try_into().map_err(io::Error::other)?;
         let private = PrivatePkcs8KeyDer::from(pkcs8.clone());
         let signing = rustls::crypto::ring::sign::any_eddsa_type(&private).map_err(io::Error::other)?;

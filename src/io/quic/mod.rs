@@ -25,6 +25,6 @@ pub use endpoint::Endpoint;
 pub use enrolment::{EnrolFailure, enrol};
 pub use enrolment_request::Enrolment;
 pub use identity::{LinkIdentity, RegionKey, digest};
-pub use link::{Link, LinkEnd, LinkEvent, LinkId};
+pub use link::{Link, LinkEnd, LinkEvent, LinkId, LinkTraffic};
 pub use machine_key::MachineKey;
 pub use transport::HANDSHAKE_TIMEOUT;
