@@ -73,7 +73,8 @@ fn read<R: Record>(path: &Path) -> Result<Option<R>, String> {
         Ok(bytes) => record::decode(&bytes).map(Some).map_err(|e| {
             named(&format!("{e}: restore the file, or remove it and join once more with a new token"))
         }),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        // a place that is no directory is refused when it is opened, with what to do
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         Err(e) => Err(named(&e)),
     }
 }

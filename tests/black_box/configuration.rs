@@ -180,7 +180,7 @@ fn flags_that_are_not_built_are_refused_by_name() {
 #[test]
 fn servers_that_are_named_need_a_key_that_is_made_here() {
     let node = Node::new();
-    let named = ["agent", "-dev", "-retry-join", "10.0.0.2", "-bind", "10.0.0.1"];
+    let named = ["agent", "-dev", "-retry-join", "10.0.0.2", "-bind", "10.0.0.1", "-insecure-http"];
     node.drover(&named).fails(1, "another server is named, 10.0.0.2:4647");
     node.drover(&named).fails(1, "drover operator gossip keyring generate");
     let made = node.drover(&["operator", "gossip", "keyring", "generate"]);
