@@ -138,6 +138,17 @@ fn a_new_connection_repeats_what_was_under_way() {
     w.inbox.push_back(Input::LinkUp { server: 1 });
     w.settle();
     assert!(w.client().status().registered, "at once");
+    // what waits for its next try does not wait for it any more
+    for seconds in 40..60 {
+        w.crash_agent();
+        w.server_up = false;
+        w.inbox.push_back(Input::LinkUp { server: 1 });
+        w.pass(s(seconds));
+        w.server_up = true;
+        w.inbox.push_back(Input::LinkUp { server: 1 });
+        w.settle();
+        assert!(w.client().status().registered, "at once, too, after {seconds} s");
+    }
 }
 
 /// There is no other server to turn to.
