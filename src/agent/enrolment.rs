@@ -9,17 +9,17 @@ use super::config::secret::Secret;
 use super::config::{Config, region};
 use super::data_dir::DataDir;
 use super::failure::AgentFailure;
+use super::links;
 use super::signals::{Signal, Signals};
 use super::stored_identity::IdentityFiles;
 use super::supervisor;
+use ::io::clock;
 use ::io::quic::{EnrolFailure, LinkIdentity, MachineKey, enrol};
-use ::io::{clock, executor};
 use model::id::{NodeId, server_id};
 use model::join_token::JoinRole;
 use smol::future::or;
 use smol::{Executor, Timer};
 use std::fs;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,6 @@ use wire::stored_identity::StoredIdentity;
 
 /// What systemd is told to wait for at least: servers that do not answer take 20 s each.
 const LONGEST_ROUND: Duration = Duration::from_secs(600);
-/// Addresses of one name that are asked.
-const MAX_ADDRESSES_OF_NAME: usize = 16;
 
 /// What has become of this machine, for whoever asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -262,14 +260,14 @@ impl Asking {
     async fn round(&self, addresses: &[JoinAddress]) -> Result<StoredIdentity, RoundFailure> {
         let mut failures = vec![];
         for address in addresses {
-            let resolved = match resolve(address.clone()).await {
+            let resolved = match links::addresses_of(address).await {
                 Ok(resolved) => resolved,
                 Err(why) => {
                     failures.push(format!("{address}: {why}"));
                     continue;
                 }
             };
-            for at in resolved.into_iter().take(MAX_ADDRESSES_OF_NAME) {
+            for at in resolved {
                 match enrol(&self.executor, at, &self.token, self.machine, &self.key).await {
                     Ok(identity) => return Ok(identity),
                     Err(why @ EnrolFailure::Refused(_)) if why.is_final() => {
@@ -284,11 +282,6 @@ impl Asking {
         }
         Err(RoundFailure { is_final: false, sentence: failures.join("; ") })
     }
-}
-
-async fn resolve(address: JoinAddress) -> Result<Vec<SocketAddr>, String> {
-    let look = move || (address.host.as_str(), address.port).to_socket_addrs().map(Iterator::collect);
-    executor::unblock(look).await.map_err(|e| format!("the name has no address: {e}"))
 }
 
 /// `None` once the agent is to stop. There is nothing to reload yet.

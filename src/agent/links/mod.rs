@@ -14,6 +14,7 @@ pub mod server_links;
 pub use enrolment::Enroller;
 pub use link_sender::LinkSender;
 
+use super::config::joining::JoinAddress;
 use ::io::executor;
 use ::io::quic::Endpoint;
 use dialer::{DialAttempt, DialOutcome};
@@ -34,24 +35,27 @@ fn may_travel_as(class: TrafficClass, peer: Peer, bytes: &[u8]) -> bool {
         }
 }
 
+/// The addresses of a host's name, as many as are dialed. `Err`: why it has none now.
+pub async fn addresses_of(target: &JoinAddress) -> Result<Vec<SocketAddr>, String> {
+    let (host, port) = (target.host.clone(), target.port);
+    let look = move || {
+        (host.as_str(), port).to_socket_addrs().map(|found| found.take(MAX_ADDRESSES_OF_NAME).collect())
+    };
+    executor::unblock(look).await.map_err(|error| format!("the name has no address: {error}"))
+}
+
 /// Every address of a name, but those that need no dialing.
 async fn dial(endpoint: &Endpoint, attempt: DialAttempt, patience: Duration) -> DialOutcome {
     let DialAttempt { target, leave_out } = attempt;
-    let (host, port) = (target.host.clone(), target.port);
-    let resolved =
-        executor::unblock(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect)).await;
-    let mut outcome = DialOutcome { target, unresolved: None, found: vec![] };
-    let addresses: Vec<SocketAddr> = match resolved {
-        Ok(addresses) => addresses,
-        Err(error) => {
-            outcome.unresolved = Some(format!("the name has no address: {error}"));
-            return outcome;
-        }
+    let (addresses, unresolved) = match addresses_of(&target).await {
+        Ok(addresses) => (addresses, None),
+        Err(why) => (vec![], Some(why)),
     };
-    for address in addresses.into_iter().take(MAX_ADDRESSES_OF_NAME) {
+    let mut found = vec![];
+    for address in addresses {
         if !leave_out.contains(&address) {
-            outcome.found.push((address, endpoint.dial(address, patience).await));
+            found.push((address, endpoint.dial(address, patience).await));
         }
     }
-    outcome
+    DialOutcome { target, unresolved, found }
 }

@@ -123,6 +123,8 @@ struct KnownLink {
     link: Link,
     since: Mono,
     answers: Answers,
+    /// Given up: its end is still to be heard of.
+    is_dead: bool,
 }
 
 /// Whether the other end of a link still answers.
@@ -256,7 +258,9 @@ impl NodeLinks {
     /// The line, or the machine, behind the link is gone, which QUIC finds out after minutes only.
     fn give_up_dead_links(&mut self, now: Mono) {
         for known in self.links.values_mut() {
-            if !known.answers.answers(known.link.traffic(), known.link.round_trip(), now) {
+            if !known.is_dead && !known.answers.answers(known.link.traffic(), known.link.round_trip(), now) {
+                known.is_dead = true;
+                tracing::info!(target: "nomad", server = known.server, "the server does not answer: another one is looked for");
                 known.link.close(LinkRefusal::Unused);
             }
         }
@@ -273,7 +277,8 @@ impl NodeLinks {
             earlier.close(LinkRefusal::AlreadyLinked);
         }
         let answers = Answers { seen: link.traffic(), unanswered: None };
-        self.links.insert(link.id(), KnownLink { server, link, since: clock::mono(), answers });
+        self.links
+            .insert(link.id(), KnownLink { server, link, since: clock::mono(), answers, is_dead: false });
         self.tell("that a link is up", Input::LinkUp { server });
     }
 
