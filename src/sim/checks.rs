@@ -18,7 +18,7 @@ use model::id::{EvalId, JobKey};
 use model::job::{Job, JobSpec, JobStatus, JobType, TaskGroup};
 use model::node::{NodeInfo, NodeStatus};
 use model::task::TaskState;
-use model::time::Span;
+use model::time::{Span, Wall};
 use server::Server;
 use state::check;
 use state::store::Recovered;
@@ -298,7 +298,7 @@ impl World {
             return none.then_some(()).ok_or(format!("{key} runs something itself"));
         }
         if job.spec.job_type == JobType::System {
-            return is_on_every_node(view, job);
+            return is_on_every_node(view, job, self.last_word);
         }
         let open = view.open_evals().map_err(|e| e.to_string())?;
         let now = EPOCH + Span(self.now.0 as i64);
@@ -361,13 +361,13 @@ impl World {
     }
 }
 
-/// One of each group on each node that takes new work, unless it has failed there or there is no room; never two, none where there is
-/// no node.
-pub(super) fn is_on_every_node(view: &View, job: &Job) -> Result<(), String> {
+/// One of each group on each node that takes new work, unless it has failed there, there is no room, or its canaries wait for a word of
+/// users that nobody says; never two, none where there is no node.
+pub(super) fn is_on_every_node(view: &View, job: &Job, last_word: Wall) -> Result<(), String> {
     let key = job.spec.key();
     let open = view.open_evals().map_err(|e| e.to_string())?;
     let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
-    let excused = waits || given_up(view, job)?;
+    let excused = waits || given_up(view, job)? || is_never_promoted(view, job, last_word)?;
     let mut all = view.allocs_of_job(&key).map_err(|e| e.to_string())?;
     for node in view.nodes().map_err(|e| e.to_string())? {
         for group in &job.spec.groups {

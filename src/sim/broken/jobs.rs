@@ -1,12 +1,14 @@
 //! What is broken of jobs: what users were told of them, what they want, their launches, and what waits for room.
 
+use super::super::checks::is_on_every_node;
 use super::super::job_specs::{batch_job, service_job};
 use super::super::ledger::WrittenJob;
 use super::super::tracked::TrackedState;
 use super::super::users::HOME_REGION;
 use super::super::world::World;
 use super::{SERVER, calm, is_found, register, run_for, view};
-use model::alloc::{Allocation, ClientStatus};
+use model::alloc::{Allocation, ClientStatus, Health};
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::id::JobKey;
 use model::job::{Job, JobSpec, JobType};
@@ -77,7 +79,7 @@ fn a_system_job_that_is_not_on_every_node_is_found() {
     let (one, job) = with_allocs(system(1), 1);
     let (none, _) = with_allocs(system(1), 0);
     let (two, _) = with_allocs(system(1), 2);
-    let found = |region: &Sample, job: &Job| super::super::checks::is_on_every_node(&region.view(), job);
+    let found = |region: &Sample, job: &Job| is_on_every_node(&region.view(), job, AT);
     assert_eq!(found(&one, &job), Ok(()));
     is_found(found(&none, &job), "is 0 times on node node-1");
     is_found(found(&two, &job), "is 2 times on node node-1");
@@ -85,6 +87,27 @@ fn a_system_job_that_is_not_on_every_node_is_found() {
     let mut other = job.clone();
     (other.spec.groups[0].name, other.spec.groups[0].count) = ("h".into(), 0);
     is_found(found(&one, &other), "is on a node or of a group that is gone");
+}
+
+#[test]
+fn a_system_job_waits_only_for_users_who_said_their_last() {
+    let mut region = Sample::default();
+    for n in 1..=2 {
+        region.ready_node(n);
+    }
+    region.run(&state::samples::register(JobSpec { job_type: JobType::System, ..spec("sys", 1) }, None));
+    let job = region.job("sys");
+    let group = DeploymentGroup { desired_canaries: 1, ..DeploymentGroup::default() };
+    let deployment =
+        Deployment { status: DeploymentStatus::Running, ..state::samples::deployment(1, &job, group) };
+    let health = Health { healthy: None, at: AT, canary: true, modify_index: 1 };
+    let canary = alloc(1, &job, node_id(1), eval_id(1));
+    let canary = Allocation { deployment: Some(deployment.id), health: Some(health), ..canary };
+    let (eval, nodes, created) = (eval_id(1), place(vec![canary.clone()]), canary.create_time);
+    let deployment = Some(Box::new(deployment));
+    region.run(&Command::ApplyPlan { eval, nodes, deployment, updates: vec![], evals: vec![], at: AT });
+    assert_eq!(is_on_every_node(&region.view(), &job, created + Span(-1)), Ok(()), "nobody promotes it");
+    is_found(is_on_every_node(&region.view(), &job, created), "is 0 times on node node-2");
 }
 
 fn clock_job() -> JobSpec {
