@@ -137,8 +137,9 @@ impl FollowerWorkers {
         let Some((leader, _)) = self.leader else { return };
         let busy = self.running.len() + self.queue.len();
         let free = u32::try_from(cx.config.workers.saturating_sub(busy)).unwrap_or(u32::MAX);
-        let known = |pending: &PendingDequeue| pending.free >= free && cx.now < pending.again;
-        if free == 0 || self.pending.as_ref().is_some_and(known) {
+        // lost by now, and asked for again once a worker is free: a deadline that nobody acts on would end every wait at once
+        self.pending.take_if(|pending| pending.again <= cx.now);
+        if free == 0 || self.pending.as_ref().is_some_and(|pending| pending.free >= free) {
             return;
         }
         self.numbers = self.numbers.wrapping_add(1);
@@ -306,6 +307,24 @@ mod tests {
         alone.now = alone.now.after(TASK_TIMEOUT);
         effects(&mut alone, &mut workers, FollowerWorkers::advance);
         assert!(workers.queue.is_empty(), "the leader gives it to somebody else");
+    }
+
+    #[test]
+    fn a_lost_dequeue_of_a_busy_server_wakes_nobody() {
+        let mut alone = Alone::with(|_| {});
+        let (mut workers, _) = following(&mut alone);
+        let now = alone.now;
+        workers.delivered(LEADER, 0, vec![task(1, 0)], now);
+        let (tasks, sent) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        assert_eq!((tasks.len(), sent.len()), (1, 0), "it came unasked, and the only worker has it");
+        alone.now = workers.next_deadline().expect("the request is to be asked again");
+        let (_, sent) = effects(&mut alone, &mut workers, FollowerWorkers::advance);
+        assert_eq!((sent.len(), workers.next_deadline()), (0, None), "no worker is free");
+        let (_, sent) = effects(&mut alone, &mut workers, |w, cx| {
+            assert!(w.planned(tasks[0].eval.id, tasks[0].token, Err("no".into()), cx).is_ok());
+            w.advance(cx);
+        });
+        assert!(matches!(sent[..], [_, (_, ServerRequest::Dequeue { free: 1, .. })]), "{sent:?}");
     }
 
     #[test]

@@ -29,9 +29,9 @@ use server::effects::{Input, ScheduleTask};
 use std::collections::BTreeMap;
 use wire::request::{Refusal, WriteReply};
 
-/// 2026-01-01T00:00:00Z: where the world's true time begins.
 /// More turns than any seed had in a second of its world, by far.
 const MAX_TURNS_A_SECOND: u64 = 50_000;
+/// 2026-01-01T00:00:00Z: where the world's true time begins.
 pub const EPOCH: Wall = Wall(1_767_225_600_000_000_000);
 
 /// Something that will happen.
