@@ -5,6 +5,9 @@
 #
 #   umask 077
 #   echo "server { encrypt = \"$(drover operator gossip keyring generate)\" }" > /etc/drover/encrypt.hcl
+#
+# Or without any such file: `drover server init` on one of them, which then begins the region, whatever bootstrap_expect says; `drover token create -role
+# server -uses 2` there; and `drover join` on the others.
 
 region     = "global"
 datacenter = "dc1"

@@ -1,20 +1,20 @@
-//! How this machine becomes one of a region: by a join token, once, before anything of it is known there (decision 0096). What it is given
-//! then is in its data directory, and from then on the token counts for nothing.
+//! How this machine becomes one of a region: it makes the region's key, as its first server, or is let in by a join token, once, before anything
+//! of it is known there (decision 0096). What it has then is in its data directory, and from then on the token counts for nothing.
 //!
 //! Refuses to know: the protocol. Invariants: a machine that has an identity asks for none; a token that a server has refused for good is not
 //! shown again.
 
 use super::config::joining::{JoinAddress, ServerJoin};
 use super::config::secret::Secret;
-use super::config::{Config, region};
+use super::config::{Config, files, region, values};
 use super::data_dir::DataDir;
 use super::failure::AgentFailure;
 use super::links;
 use super::signals::{Signal, Signals};
 use super::stored_identity::IdentityFiles;
 use super::supervisor;
-use ::io::clock;
-use ::io::quic::{EnrolFailure, LinkIdentity, MachineKey, enrol};
+use ::io::quic::{EnrolFailure, LinkIdentity, MachineKey, RegionKey, enrol};
+use ::io::{clock, entropy};
 use model::id::{NodeId, server_id};
 use model::join_token::JoinRole;
 use smol::future::or;
@@ -25,10 +25,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::bearer_token::BearerToken;
 use wire::rpc::Peer;
-use wire::stored_identity::StoredIdentity;
+use wire::stored_identity::{HiddenBytes, StoredIdentity};
 
 /// What systemd is told to wait for at least: servers that do not answer take 20 s each.
 const LONGEST_ROUND: Duration = Duration::from_secs(600);
+
+/// What the key of a region follows from.
+const REGION_SECRET_BYTES: usize = 32;
 
 /// What has become of this machine, for whoever asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,19 +40,47 @@ pub struct Joined {
     pub role: JoinRole,
 }
 
+/// Makes the key of a region, of which this machine is a server then, for `drover server init`. The agent must not run.
+pub fn init_region(data_dir: &Path, region: &str) -> Result<(), String> {
+    let mut name = String::new();
+    values::name(region, &mut name, &['\0']).map_err(|why| format!("the region's name: {why}"))?;
+    let dir = DataDir::open(data_dir, false).map_err(|e| e.to_string())?;
+    let files = new_identity(&dir)?;
+    let secret = entropy::bytes::<REGION_SECRET_BYTES>()
+        .map_err(|e| format!("the kernel gave no randomness for a key: {e}"))?;
+    let failed = |e: std::io::Error| format!("the region's key: {e}");
+    let (region_key, key) = (RegionKey::from_secret(&secret).map_err(failed)?, files.key()?);
+    files.mark_founder()?;
+    files.store(&StoredIdentity {
+        key: key.stored().clone(),
+        credential: region_key.credential_for(&name, server_of(&key), key.public()),
+        region_key: region_key.public(),
+        region_secret: Some(HiddenBytes(secret.to_vec())),
+    })
+}
+
+/// The region's first server is to found none any more.
+pub fn region_has_begun(dir: &DataDir) -> Result<(), String> {
+    IdentityFiles::in_data_dir(dir.root()).unmark_founder()
+}
+
+/// Where the machine keeps who it is. Refused if it is somebody already.
+fn new_identity(dir: &DataDir) -> Result<IdentityFiles, String> {
+    let files = IdentityFiles::in_data_dir(dir.root());
+    let Some(known) = files.load()? else { return Ok(files) };
+    let region = opened(&known, &files)?.region().to_string();
+    Err(format!(
+        "this machine has joined region {region:?} already: to make it another machine, remove {}",
+        files.path().display()
+    ))
+}
+
 /// Joins by a token at one address, for `drover join`. The agent must not run.
 pub fn join(data_dir: &Path, token: &str, address: &str) -> Result<Joined, String> {
     let token = BearerToken::parse(token).map_err(|e| e.to_string())?;
     let address = JoinAddress::parse(address)?;
     let dir = DataDir::open(data_dir, false).map_err(|e| e.to_string())?;
-    let files = IdentityFiles::in_data_dir(dir.root());
-    if let Some(known) = files.load()? {
-        let region = opened(&known, &files)?.region().to_string();
-        return Err(format!(
-            "this machine has joined region {region:?} already: to make it another machine, remove {}",
-            files.path().display()
-        ));
-    }
+    let files = new_identity(&dir)?;
     let asking = Asking::new(&dir, token)?;
     let executor = asking.executor.clone();
     let found = smol::block_on(executor.run(asking.round(&[address])));
@@ -151,7 +182,10 @@ fn take(
     match (role, link.peer(), identity.region_secret) {
         (JoinRole::Server, Peer::Server(_), Some(secret)) => {
             config.server.encrypt = Some(Secret::new(secret.0));
-            Ok(())
+            config.server.founds = files.is_founder();
+            // a server that was alone without a key has to be found by others now
+            region::complete(config, &files::machine());
+            region::problem(config).map_or(Ok(()), |why| Err(why.into()))
         }
         (JoinRole::Client, Peer::Node(_), _) => Ok(()),
         (_, peer, _) => {
@@ -190,6 +224,12 @@ pub fn node_identity(dir: &DataDir, node: NodeId) -> Result<Option<LinkIdentity>
     }
 }
 
+/// Whom a server's credential on the disk names: its raft id is chosen with its log, later. A region knows by it who asks again.
+fn server_of(key: &MachineKey) -> Peer {
+    let [a, b, c, d, e, f, g, h, ..] = key.public();
+    Peer::Server(server_id(u64::from_le_bytes([a, b, c, d, e, f, g, h])))
+}
+
 struct Asking {
     executor: Arc<Executor<'static>>,
     token: BearerToken,
@@ -209,11 +249,7 @@ impl Asking {
         let key = IdentityFiles::in_data_dir(dir.root()).key()?;
         let machine = match token.role {
             JoinRole::Client => Peer::Node(dir.identity()?.0),
-            // its raft id is chosen with its log, later; here it is who asks again
-            JoinRole::Server => {
-                let [a, b, c, d, e, f, g, h, ..] = key.public();
-                Peer::Server(server_id(u64::from_le_bytes([a, b, c, d, e, f, g, h])))
-            }
+            JoinRole::Server => server_of(&key),
         };
         Ok(Asking { executor: Arc::new(Executor::new()), token, machine, key })
     }

@@ -75,6 +75,67 @@ fn a_server_that_has_joined_has_the_regions_key() {
     assert_eq!(config.server.encrypt, Some(Secret::new([7; 32])));
 }
 
+/// A server that names nobody, at every address of the machine.
+fn lone_server(dir: &Scratch, region: &str) -> Config {
+    let text = format!(
+        "region = {region:?}\ndata_dir = {:?}\naddresses {{ http = \"127.0.0.1\" }}\nserver {{ enabled = true\n bootstrap_expect = 1 }}",
+        dir.0
+    );
+    let files = vec![SourceFile { name: "a.hcl".into(), text }];
+    let machine = HostDefaults { hostname: "board".into(), cpus: 4, address: Some([192, 0, 2, 7].into()) };
+    Config::load(&Sources { dev: false, files, flags: vec![] }, &machine).expect("it can be run").config
+}
+
+#[test]
+fn a_lone_server_that_makes_a_key_can_be_found() {
+    let dir = Scratch::new("init");
+    let mut config = lone_server(&dir, "europe");
+    assert_eq!(completed(&mut config), Ok(()));
+    assert!(config.server.encrypt.is_none() && config.rpc.advertise.is_none(), "it is alone");
+    assert!(!config.server.founds);
+    assert_eq!(init_region(&dir.0, "europe"), Ok(()));
+    assert_eq!(completed(&mut config), Ok(()));
+    assert!(config.server.founds, "no server has begun the region yet");
+    let secret = config.server.encrypt.as_ref().expect("it has a key").bytes().to_vec();
+    let machine = files::machine().address;
+    assert_eq!(config.rpc.advertise.as_ref().map(|told| told.host.parse().ok()), machine.map(Some));
+    let stored = dir.files().load().expect("it can be read").expect("it is written");
+    let region = RegionKey::from_secret(&secret).expect("a key");
+    assert_eq!((stored.region_key, secret.len()), (region.public(), REGION_SECRET_BYTES));
+    let opened = DataDir::open(&dir.0, false).expect("it is free");
+    assert_eq!([(); 2].map(|()| region_has_begun(&opened)), [Ok(()), Ok(())]);
+    let mut config = lone_server(&dir, "europe");
+    assert_eq!(completed(&mut config), Ok(()));
+    assert!(!config.server.founds, "a copy of the directory begins no second one");
+    let why = completed(&mut lone_server(&dir, "global")).expect_err("it is of another region");
+    assert!(why.contains("has joined region \"europe\""), "{why}");
+}
+
+#[test]
+fn the_key_of_a_region_is_made_once_and_never_twice_the_same() {
+    let (one, other) = (Scratch::new("one"), Scratch::new("other"));
+    for dir in [&one, &other] {
+        assert_eq!(init_region(&dir.0, "global"), Ok(()));
+    }
+    let key = |dir: &Scratch| dir.files().load().expect("it can be read").map(|stored| stored.region_key);
+    let made = key(&one);
+    assert!(made.is_some() && made != key(&other));
+    let why = init_region(&one.0, "global").expect_err("it has one");
+    assert!(
+        why.contains("has joined region \"global\" already") && why.contains("identity/identity"),
+        "{why}"
+    );
+    assert_eq!(key(&one), made);
+    let running = DataDir::open(&other.0, false).expect("it is free");
+    assert!(
+        init_region(&other.0, "global").is_err_and(|why| why.contains("another drover agent is using it"))
+    );
+    drop(running);
+    let empty = Scratch::new("name");
+    assert!(init_region(&empty.0, &"a".repeat(129)).is_err_and(|why| why.contains("at most 128 bytes")));
+    assert_eq!(empty.files().load(), Ok(None));
+}
+
 #[test]
 fn an_identity_of_another_region_or_role_is_refused() {
     let dir = Scratch::new("other");

@@ -41,7 +41,7 @@ use async_channel::{Receiver, Sender};
 use client_role::{ClientParts, ClientRole, forward_queue};
 use config::{Config, Loaded};
 use data_dir::DataDir;
-pub use enrolment::{Joined, join, lacks_identity};
+pub use enrolment::{Joined, init_region, join, lacks_identity};
 use failure::AgentFailure;
 use http_service::{HttpService, HttpServiceParts, NodeAccess, ServerAccess};
 use logging::Logging;

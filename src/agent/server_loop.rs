@@ -83,6 +83,12 @@ impl OpenedServer {
     pub fn reader(&self) -> Reader {
         self.server.reader()
     }
+
+    /// Whether its region had begun when it was opened.
+    pub fn has_region(&self) -> Result<bool, String> {
+        let founding = self.reader().view().and_then(|view| view.founding());
+        founding.map(|found| found.is_some()).map_err(|e| e.to_string())
+    }
 }
 
 /// A caller that waits for an answer of the brain.

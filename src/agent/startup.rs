@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::data_dir::DataDir;
 use super::disk_space::DiskSpaceMonitor;
+use super::enrolment;
 use super::failure::AgentFailure;
 use super::identity;
 use super::server_loop::OpenedServer;
@@ -21,8 +22,8 @@ const PARENT_CGROUP: &str = "drover";
 
 pub fn server_config(config: &Config) -> server::Config {
     server::Config {
-        bootstrap_expect: config.server.bootstrap_expect,
-        knows_others: config.server.join.addresses().next().is_some(),
+        bootstrap_expect: if config.server.founds { 1 } else { config.server.bootstrap_expect },
+        knows_others: !config.server.founds && config.server.join.addresses().next().is_some(),
         info: identity::server_info(config),
         heartbeats: HeartbeatRules {
             min_ttl: config.server.min_heartbeat_ttl,
@@ -80,6 +81,11 @@ pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, Agent
             Some(opening) => Some(opening.join().map_err(|_| "opening the server's store panicked")??),
             None => None,
         };
+        if let Some(opened) = server.as_ref().filter(|_| config.server.founds)
+            && opened.has_region()?
+        {
+            enrolment::region_has_begun(dir)?;
+        }
         Ok(OpenedStores { server, node })
     })
 }

@@ -31,6 +31,11 @@ impl IdentityFiles {
         self.dir.join("key")
     }
 
+    /// There from when this machine makes its region's key until the region has begun.
+    fn founder_path(&self) -> PathBuf {
+        self.dir.join("founder")
+    }
+
     /// `None`: the machine has not enrolled.
     pub fn load(&self) -> Result<Option<StoredIdentity>, String> {
         read(&self.path())
@@ -44,21 +49,41 @@ impl IdentityFiles {
             return MachineKey::from_stored(&stored).map_err(|e| named(&e));
         }
         let key = MachineKey::generate().map_err(|e| named(&e))?;
-        self.write(&path, key.stored()).map_err(|e| named(&e))?;
+        self.write(&path, &record::encode(key.stored())).map_err(|e| named(&e))?;
         Ok(key)
+    }
+
+    /// Whether this machine is to begin its region.
+    pub fn is_founder(&self) -> bool {
+        self.founder_path().exists()
+    }
+
+    pub fn mark_founder(&self) -> Result<(), String> {
+        let path = self.founder_path();
+        self.write(&path, &[]).map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    /// The region has begun: a copy of this directory on an empty disk is not to begin a second one.
+    pub fn unmark_founder(&self) -> Result<(), String> {
+        let path = self.founder_path();
+        let removed = fs::remove_file(&path).and_then(|()| File::open(&self.dir)?.sync_all());
+        match removed {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(format!("{}: {e}", path.display())),
+            _ => Ok(()),
+        }
     }
 
     pub fn store(&self, identity: &StoredIdentity) -> Result<(), String> {
         let path = self.path();
-        self.write(&path, identity).map_err(|e| format!("{}: {e}", path.display()))?;
+        self.write(&path, &record::encode(identity)).map_err(|e| format!("{}: {e}", path.display()))?;
         // it is in the identity; one that stays does no harm
         let _ = fs::remove_file(self.key_path());
         Ok(())
     }
 
-    fn write<R: Record>(&self, path: &Path, record: &R) -> io::Result<()> {
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         make_dir(&self.dir, 0o700)?;
-        write_whole(path, &record::encode(record))?;
+        write_whole(path, bytes)?;
         File::open(&self.dir)?.sync_all()?;
         match self.dir.parent() {
             Some(root) => File::open(root)?.sync_all(),

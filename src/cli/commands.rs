@@ -80,6 +80,7 @@ pub static COMMANDS: &[CommandSpec] = &[
     networked::<operator::namespace_change::NamespaceApplyCommand>("namespace apply", "create or change a namespace"),
     networked::<operator::namespace_change::NamespaceDeleteCommand>("namespace delete", "delete a namespace"),
     networked::<operator::servers::ServerMembersCommand>("server members", "list the servers"),
+    local::<agent::join::ServerInitCommand>("server init", "make this machine the first server of a region"),
     networked::<agent::info::AgentInfoCommand>("agent-info", "show status and statistics of the agent"),
     networked::<agent::info::MonitorCommand>("monitor", "follow the agent's log"),
     networked::<operator::api::OperatorApiCommand>("operator api", "send a request to the API"),

@@ -213,12 +213,40 @@ fn a_server_with_another_key_is_refused_and_both_say_why() {
     assert_eq!(first.voters(), 1);
 }
 
-/// One joins by the command, one by its configuration; neither is told the key.
+/// With the configuration of the others: it names them, and says nothing of how many there are to be.
+#[test]
+fn the_first_server_begins_without_the_others() {
+    let mut first = Server::new();
+    let dir = first.node.data_dir();
+    let init = first.node.drover(&["server", "init", "-data-dir", path(&dir)]);
+    assert!(init.exits(0).contains("has the key of region \"global\""));
+    assert!(dir.join("identity/founder").exists());
+    first.start(0, "", &[free_udp_port(), first.rpc], "");
+    first.registers("web");
+    first.node.signal(Signal::TERM);
+    first.node.await_end();
+    first.start_again();
+    first.runs("web");
+    assert!(!dir.join("identity/founder").exists(), "the region has begun");
+}
+
+/// The first one makes the region's key, one joins by the command, one by its configuration: nobody is told it, or writes it down.
 #[test]
 fn servers_join_a_region_with_a_token() {
     let mut first = Server::new();
-    first.start(1, KEY, &[], "");
+    first.start(1, "", &[], "");
     first.registers("web");
+    let no_key = first.node.drover(&["token", "create", "-role", "server"]);
+    no_key.fails(1, "this region has no key that machines could know it by");
+    let dir = first.node.data_dir();
+    let init = ["server", "init", "-data-dir", path(&dir)];
+    first.node.drover(&init).fails(1, "another drover agent is using it");
+    first.node.signal(Signal::TERM);
+    first.node.await_end();
+    assert!(first.node.drover(&init).exits(0).contains("has the key of region \"global\""));
+    first.node.drover(&init).fails(1, "has joined region \"global\" already");
+    first.start_again();
+    first.runs("web");
     let made = |uses: &str| {
         let create = ["token", "create", "-role", "server", "-uses", uses, "-t", "{{ .JoinToken }}"];
         first.node.drover(&create).exits(0).trim().to_string()

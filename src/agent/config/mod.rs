@@ -17,7 +17,7 @@ pub mod secret;
 mod shown;
 pub mod syntax;
 mod tls;
-mod values;
+pub mod values;
 mod walk;
 
 use api::agent::SearchRules;
@@ -183,6 +183,8 @@ pub struct ServerConfig {
     pub enabled: bool,
     /// How many servers a new region begins with; 0: this one begins none, and waits for one.
     pub bootstrap_expect: u32,
+    /// This machine has made the key of its region, and begins it alone, whoever else is named.
+    pub founds: bool,
     /// The key that all servers of the region share, decoded: 32 bytes, or Nomad's 16 or 24.
     pub encrypt: Option<Secret>,
     /// The other servers: this one's own addresses are not among them.

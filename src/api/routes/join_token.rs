@@ -27,8 +27,8 @@ pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
 
 pub fn create(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let Some(region_key_digest) = call.ctx.agent.region_key_digest else {
-        let why = "this region has no key that machines could know it by: say server { encrypt = \"...\" } on its servers, with a \
-                   key of `drover operator gossip keyring generate`";
+        let why = "this region has no key that machines could know it by: stop its server, make one with \
+                   `drover server init`, and start it again; or say server { encrypt = \"...\" } on all of its servers";
         return Err(Response::text(400, why));
     };
     let no_random = || Response::text(500, "the kernel gives no random numbers: try again");

@@ -1,9 +1,10 @@
-//! `drover join`: makes this machine one of a region, before its agent runs for the first time.
+//! `drover server init` and `drover join`: make this machine the first of a region, or one more of it, while its agent does not run.
 
 use crate::CliCommand;
 use crate::error::{CommandError, CommandResult};
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
+use model::canonical::GLOBAL_REGION;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,12 +38,7 @@ impl CliCommand for JoinCommand {
             "-" => read_token(std::io::stdin().lock())?,
             given => given.to_string(),
         };
-        let data_dir = self.data_dir.as_deref().unwrap_or(DEFAULT_DATA_DIR);
-        if !Path::new(data_dir).is_absolute() {
-            return Err(CommandError::usage(
-                "-data-dir must be an absolute path, as data_dir of the agent is",
-            ));
-        }
+        let data_dir = absolute(self.data_dir.as_deref())?;
         let joined = agent::join(Path::new(data_dir), &token, address).map_err(CommandError::new)?;
         session
             .out
@@ -52,6 +48,45 @@ impl CliCommand for JoinCommand {
             joined.region
         ))?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// make a region's key and keep it here: this machine is its first server, and lets others in with tokens; its agent must not be running
+#[derive(FromArgs, ArgsInfo)]
+#[argh(
+    name = "init",
+    example = "drover server init",
+    example = "drover server init -data-dir /var/lib/drover -region europe"
+)]
+pub struct ServerInitCommand {
+    /// where the agent keeps its data (default /var/lib/drover)
+    #[argh(option)]
+    data_dir: Option<String>,
+    /// the region's name, as the agent's configuration says it (default global)
+    #[argh(option)]
+    region: Option<String>,
+}
+
+impl CliCommand for ServerInitCommand {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
+        let data_dir = absolute(self.data_dir.as_deref())?;
+        let region = self.region.as_deref().unwrap_or(GLOBAL_REGION);
+        agent::init_region(Path::new(data_dir), region).map_err(CommandError::new)?;
+        session
+            .out
+            .line(&format!("This machine has the key of region {region:?}, and is a server of it."))?;
+        session.out.line(&format!(
+            "Start its agent with data_dir = {data_dir:?}, region = {region:?} and server {{ bootstrap_expect = 1 }}; then let others in: drover token create"
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn absolute(data_dir: Option<&str>) -> CommandResult<&str> {
+    let data_dir = data_dir.unwrap_or(DEFAULT_DATA_DIR);
+    match Path::new(data_dir).is_absolute() {
+        true => Ok(data_dir),
+        false => Err(CommandError::usage("-data-dir must be an absolute path, as data_dir of the agent is")),
     }
 }
 
