@@ -76,7 +76,7 @@ impl CliCommand for ServerInitCommand {
             .out
             .line(&format!("This machine has the key of region {region:?}, and is a server of it."))?;
         session.out.line(&format!(
-            "Start its agent with data_dir = {data_dir:?}, region = {region:?} and server {{ bootstrap_expect = 1 }}; then let others in: drover token create"
+            "Start its agent with data_dir = {data_dir:?} and region = {region:?}, then let others in: drover token create"
         ))?;
         Ok(ExitCode::SUCCESS)
     }
