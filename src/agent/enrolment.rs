@@ -105,6 +105,9 @@ pub fn complete(config: &mut Config, signals: &mut Signals) -> Result<(), AgentF
         };
     };
     let files = IdentityFiles::in_data_dir(&data_dir);
+    if let Some(exposure) = files.exposure() {
+        tracing::warn!(target: "nomad", "{exposure}");
+    }
     let identity = match files.load()? {
         Some(identity) => identity,
         None => {

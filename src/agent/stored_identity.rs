@@ -8,6 +8,7 @@ use ::io::quic::MachineKey;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use wire::record::{self, Record};
 use wire::stored_identity::{StoredIdentity, StoredKey};
@@ -39,6 +40,19 @@ impl IdentityFiles {
     /// `None`: the machine has not enrolled.
     pub fn load(&self) -> Result<Option<StoredIdentity>, String> {
         read(&self.path())
+    }
+
+    /// What others on this machine can do with the identity, if they can read it.
+    pub fn exposure(&self) -> Option<String> {
+        let path = self.path();
+        let mode = fs::metadata(&path).ok()?.permissions().mode();
+        (mode & 0o077 != 0).then(|| {
+            format!(
+                "{}: others may read it (mode {:o}), and be this machine; with a server's, any machine of the region: chmod 600 it",
+                path.display(),
+                mode & 0o777
+            )
+        })
     }
 
     /// The key to enrol with: the same one until the machine is let in, so that a lost answer costs no use of a token.
@@ -107,7 +121,6 @@ fn read<R: Record>(path: &Path) -> Result<Option<R>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     /// A directory that goes when it is dropped.
     struct Scratch(PathBuf);
@@ -148,6 +161,10 @@ mod tests {
         files.store(&identity).expect("it is written");
         assert_eq!(files.load(), Ok(Some(identity)));
         assert_eq!((mode(&files.path()), files.key_path().exists()), (0o600, false));
+        assert_eq!(files.exposure(), None);
+        fs::set_permissions(files.path(), fs::Permissions::from_mode(0o640)).expect("it is ours");
+        let why = files.exposure().expect("its group can read it");
+        assert!(why.contains("mode 640") && why.contains("chmod 600"), "{why}");
         assert_ne!(files.key().expect("another").public(), key.public(), "it would be another machine");
     }
 
