@@ -84,6 +84,7 @@ impl Machine {
             LinkEvent::Frame { class, .. } => panic!("a message on {class:?}"),
             LinkEvent::Down { why, .. } => panic!("{why}"),
             LinkEvent::Enrol(asked) => panic!("{} wants to join", asked.request.machine),
+            LinkEvent::Relay(asked) => panic!("a request to {}", asked.header.to),
         }
     }
 
@@ -93,6 +94,7 @@ impl Machine {
             LinkEvent::Up(link) => panic!("a link to {}", link.peer()),
             LinkEvent::Down { why, .. } => panic!("{why}"),
             LinkEvent::Enrol(asked) => panic!("{} wants to join", asked.request.machine),
+            LinkEvent::Relay(asked) => panic!("a request to {}", asked.header.to),
         }
     }
 
