@@ -82,6 +82,7 @@ fn request_at(has_server: bool, request: &Request) {
         (RouteOutcome::Compute(first), RouteOutcome::Compute(second)) => answered(&first(), &second()),
         (RouteOutcome::AskClient(ask, _), _) => assert_eq!(record::decode(&record::encode(&ask)), Ok(ask)),
         (RouteOutcome::ForwardToServer { hold, .. }, _) => assert!(!has_server && hold <= MAX_HOLD),
+        (RouteOutcome::Relay(_, asked), _) => assert!(may_be_relayed(&asked)),
         (RouteOutcome::Wait(wait), _) => assert!(wait.wake_at.since(NOW) <= Span::minutes(11)),
         _ => {}
     });
