@@ -4,7 +4,7 @@ use super::agent::{AgentInfo, ClientReport};
 use super::filter::{Filter, OmitEmpty};
 use super::response::Response;
 use super::shape::job::JobShape;
-use super::{RequestContext, RouteOutcome, WaitState, route};
+use super::{RequestContext, RouteOutcome, WaitState, may_be_relayed, route};
 use jobspec::{decode_job, decode_register};
 use model::alloc::ClientStatus;
 use model::canonical::{Defaults, complete};

@@ -11,7 +11,7 @@ use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
     SignatureScheme, StreamOwned,
 };
 use std::fmt;
