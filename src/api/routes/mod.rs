@@ -115,7 +115,7 @@ pub enum AnsweredBy {
 }
 
 impl AnsweredBy {
-    /// One agent alone can answer, wherever it is: others relay the request to it, and it answers what was relayed (http-api.md 3.0.4).
+    /// One agent alone can answer, wherever it is: others relay the request to it, and it answers what was relayed (http-api.md 3.0.13).
     pub fn is_one_agent(self) -> bool {
         match self {
             AnsweredBy::OfAlloc | AnsweredBy::OfNamedAlloc | AnsweredBy::OfNode | AnsweredBy::OfAgent => true,
