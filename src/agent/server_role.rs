@@ -44,8 +44,7 @@ pub fn start(
     let (id, reservations) = (opened.id(), Arc::default());
     threads.extend(start_workers(count, (&tasks, &inbox), &reservations, &opened.reader())?);
     let own = (id, node.as_ref().map(|(node, _)| *node));
-    let endpoint =
-        listeners::start_links(executor, config, sockets, (own, &inbox, service), ended.clone())?;
+    let endpoint = listeners::start_links(executor, config, sockets, (own, &inbox, service), ended.clone())?;
     let (service, links) = (service.clone(), service.relay_paths.links.clone());
     let channels =
         ServerChannels { to_self: inbox.clone(), to_node: node, links, workers, reservations, service };

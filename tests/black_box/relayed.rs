@@ -128,8 +128,13 @@ fn a_nodes_agent_answers_for_another_node_through_its_server() {
         let stats = web::send(asked.node.port, "GET", &target, "");
         assert!(stats.status == 200 && stats.json()["Memory"].is_object(), "{}", stats.text());
     }
-    let mut log = web::open(server.node.port, "GET", &format!("/v1/agent/monitor?node_id={other_id}&log_level=trace"), "")
-        .expect("it is connected");
+    let mut log = web::open(
+        server.node.port,
+        "GET",
+        &format!("/v1/agent/monitor?node_id={other_id}&log_level=trace"),
+        "",
+    )
+    .expect("it is connected");
     let (status, _) = web::read_head(&mut log).expect("a head");
     assert_eq!(status, 200);
     assert!(web::read_chunk(&mut log).expect("a chunk").is_some());

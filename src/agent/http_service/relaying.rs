@@ -107,7 +107,9 @@ impl HttpService {
     ) -> Result<(RelayedAnswer, RelayStream), Refusal> {
         let lost = match request.method {
             Method::Get | Method::Head => "the connection to the other agent broke off: ask again",
-            _ => "the connection to the other agent broke off; what was asked may have been done: look before you repeat it",
+            _ => {
+                "the connection to the other agent broke off; what was asked may have been done: look before you repeat it"
+            }
         };
         let answered = async {
             stream.sender.send(&RelayedRequest(request)).await?;

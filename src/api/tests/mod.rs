@@ -27,7 +27,9 @@ use super::host::HostData;
 use super::metrics::HostMetrics;
 use super::presentation::Presentation;
 use super::response::Response;
-use super::{RelayTarget, RequestContext, RouteOutcome, Wait, WaitState, WriteResponder, may_be_relayed, route};
+use super::{
+    RelayTarget, RequestContext, RouteOutcome, Wait, WaitState, WriteResponder, may_be_relayed, route,
+};
 use model::alloc::ClientStatus;
 use model::eval::EvalStatus;
 use model::member::{ServerInfo, ServerMember, Suffrage};

@@ -153,10 +153,8 @@ fn the_log_of_another_agent_is_relayed() {
     let mut world = World::running();
     world.client = None;
     world.status.leader = Some(8);
-    world.status.members = Arc::new(vec![
-        member(7, "edge-1", "127.0.0.1:4647"),
-        member(8, "edge-2", "10.0.0.2:4647"),
-    ]);
+    world.status.members =
+        Arc::new(vec![member(7, "edge-1", "127.0.0.1:4647"), member(8, "edge-2", "10.0.0.2:4647")]);
     for (named, to) in [
         (format!("node_id={}", node_id(1)), RelayTarget::Node(node_id(1))),
         ("server_id=edge-2".into(), RelayTarget::Server(8)),

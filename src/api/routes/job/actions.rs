@@ -33,10 +33,16 @@ pub fn run(call: &Call<'_>, job: &str) -> Result<RouteOutcome, Response> {
     let action = given(call, "action").ok_or_else(|| bad("action name is required"))?;
     let id = alloc_id(q.text("allocID").unwrap_or_default())?;
     let tty = q.flag("tty", false)?;
-    let ask = |task: &str| ClientRequest::Action { alloc: id, task: task.to_string(), action: action.to_string(), tty };
+    let ask = |task: &str| ClientRequest::Action {
+        alloc: id,
+        task: task.to_string(),
+        action: action.to_string(),
+        tty,
+    };
     if call.ctx.reader.is_none() {
         // a server that relays the request names the task
-        let task = given(call, "task").ok_or_else(|| bad("task name is required at an agent without a server"))?;
+        let task =
+            given(call, "task").ok_or_else(|| bad("task name is required at an agent without a server"))?;
         needs_websocket(call)?;
         return Ok(ask_client(call, ask(task), Form::Session));
     }

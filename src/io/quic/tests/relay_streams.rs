@@ -37,9 +37,7 @@ fn a_request_and_its_endless_answer_pass_in_both_directions() {
     let (a, b) = (Machine::new(node()), Machine::new(server(2)));
     assert_eq!(a.dial(b.address), Ok(Peer::Server(2)));
     let (to_b, to_a) = (a.up(), b.up());
-    for (link, machine, from) in
-        [(&to_b, &b, Peer::Node(NodeId::default())), (&to_a, &a, Peer::Server(2))]
-    {
+    for (link, machine, from) in [(&to_b, &b, Peer::Node(NodeId::default())), (&to_a, &a, Peer::Server(2))] {
         let (mut asking, mut answering) = {
             let hear = async {
                 let came: RelayAsked = machine.relayed().await;
