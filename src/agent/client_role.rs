@@ -75,12 +75,13 @@ impl ClientRole {
             }
             None => {
                 let (sender, woken) = NodeLinkSender::new();
+                service.relay_paths.set_node_links(sender.clone());
                 let links = (sender.clone(), woken);
                 let endpoint = listeners::start_node_links(
                     executor,
                     (config, dir),
                     node,
-                    (links, inbox.clone()),
+                    (links, inbox.clone(), service),
                     ended.clone(),
                 )?;
                 (Some(endpoint), ServerPath::Links(sender), BTreeMap::new())

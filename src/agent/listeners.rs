@@ -11,7 +11,7 @@ use super::http_service::HttpService;
 use super::https::https;
 use super::links::node_links::{self, NodeLinkParts, NodeLinkSender};
 use super::links::server_links::{self, LinkParts};
-use super::links::{Enroller, LinkSender};
+use super::links::{Enroller, RelayHost};
 use super::messages::ClientMessage;
 use super::server_inbox::ServerInboxSender;
 use super::{EndSender, Part};
@@ -90,12 +90,7 @@ pub fn start_links(
     executor: &Arc<Executor<'static>>,
     config: &Config,
     sockets: Vec<UdpSocket>,
-    ((own, own_node), inbox, sender, service): (
-        (u64, Option<NodeId>),
-        &ServerInboxSender,
-        &LinkSender,
-        &Arc<HttpService>,
-    ),
+    ((own, own_node), inbox, service): ((u64, Option<NodeId>), &ServerInboxSender, &Arc<HttpService>),
     ended: EndSender,
 ) -> Result<Option<Endpoint>, AgentFailure> {
     let Some(secret) = config.server.encrypt.as_ref().filter(|_| !sockets.is_empty()) else {
@@ -116,7 +111,7 @@ pub fn start_links(
         join: config.server.join.clone(),
         seed: entropy::u64().map_err(named)?,
         inbox: inbox.clone(),
-        sender: sender.clone(),
+        sender: service.relay_paths.links.clone(),
         status: service.status.clone(),
         enroller: Enroller::new(
             executor.clone(),
@@ -124,6 +119,7 @@ pub fn start_links(
             config.region.clone(),
             (key, secret.clone()),
         ),
+        relay_host: RelayHost::new(executor.clone(), service.clone(), Some(own), own_node),
     };
     let run = async move {
         let result = server_links::run(parts).await;
@@ -139,7 +135,11 @@ pub fn start_node_links(
     executor: &Arc<Executor<'static>>,
     (config, dir): (&Config, &DataDir),
     node: NodeId,
-    ((sender, woken), inbox): ((NodeLinkSender, Receiver<()>), Sender<ClientMessage>),
+    ((sender, woken), inbox, service): (
+        (NodeLinkSender, Receiver<()>),
+        Sender<ClientMessage>,
+        &Arc<HttpService>,
+    ),
     ended: EndSender,
 ) -> Result<Endpoint, AgentFailure> {
     let named = |e: Error| format!("links to servers: {e}");
@@ -158,6 +158,7 @@ pub fn start_node_links(
         inbox,
         sender,
         woken,
+        relay_host: RelayHost::new(executor.clone(), service.clone(), None, Some(node)),
     };
     let run = async move {
         let result = node_links::run(parts).await;

@@ -5,7 +5,6 @@
 use super::config::Config;
 use super::failure::AgentFailure;
 use super::http_service::HttpService;
-use super::links::LinkSender;
 use super::messages::ClientMessage;
 use super::server_inbox::{ServerInboxReceiver, ServerInboxSender};
 use super::server_loop::{OpenedServer, ServerChannels, ServerLoop};
@@ -44,11 +43,9 @@ pub fn start(
     let (workers, tasks) = async_channel::bounded(count.max(1) as usize);
     let (id, reservations) = (opened.id(), Arc::default());
     threads.extend(start_workers(count, (&tasks, &inbox), &reservations, &opened.reader())?);
-    let links = LinkSender::default();
     let own = (id, node.as_ref().map(|(node, _)| *node));
-    let endpoint =
-        listeners::start_links(executor, config, sockets, (own, &inbox, &links, service), ended.clone())?;
-    let service = service.clone();
+    let endpoint = listeners::start_links(executor, config, sockets, (own, &inbox, service), ended.clone())?;
+    let (service, links) = (service.clone(), service.relay_paths.links.clone());
     let channels =
         ServerChannels { to_self: inbox.clone(), to_node: node, links, workers, reservations, service };
     let server = ServerLoop::new(opened, channels);

@@ -4,8 +4,8 @@
 
 use crate::query::Query;
 use crate::response::Response;
-use crate::routes::{AnsweredBy, MatchedRoute, client};
-use crate::{Call, RequestContext, RouteOutcome, Wait, WaitState, blocking};
+use crate::routes::{AnsweredBy, MatchedRoute, agent, client};
+use crate::{Call, RelayTarget, RequestContext, RouteOutcome, Wait, WaitState, blocking};
 use model::time::Span;
 use wire::request::{Refusal, RefusalKind};
 
@@ -38,11 +38,16 @@ fn without_server(call: &Call<'_>, found: &MatchedRoute) -> Result<Option<RouteO
     let is_answered_here = match route.answered_by {
         AnsweredBy::Own => true,
         AnsweredBy::OfAlloc => client::holds_alloc(call, found.name()),
+        AnsweredBy::OfNamedAlloc => client::holds_alloc(call, call.query.text("allocID").unwrap_or_default()),
         AnsweredBy::OfNode => client::is_this_node(call),
+        AnsweredBy::OfAgent => agent::is_this_agent(call),
         AnsweredBy::Leader | AnsweredBy::Read | AnsweredBy::Any => false,
     };
     if is_answered_here {
         return Ok(None);
+    }
+    if route.answered_by.is_one_agent() {
+        return Ok(Some(call.relayed_to(RelayTarget::OwnServer)));
     }
     if !route.kind.is_whole() {
         let what = format!("{} at an agent without a server: ask a server", route.pattern);
@@ -59,7 +64,8 @@ fn at_server(
     state: WaitState,
 ) -> Result<Option<RouteOutcome>, Response> {
     let may_answer = match rule {
-        AnsweredBy::Any | AnsweredBy::Own | AnsweredBy::OfAlloc | AnsweredBy::OfNode => true,
+        AnsweredBy::Any | AnsweredBy::Own => true,
+        AnsweredBy::OfAlloc | AnsweredBy::OfNamedAlloc | AnsweredBy::OfNode | AnsweredBy::OfAgent => true,
         AnsweredBy::Leader => ctx.status.ready,
         AnsweredBy::Read => query.stale || state.confirmed || ctx.status.is_sole_authority(),
     };

@@ -4,7 +4,7 @@ use super::agent::{AgentInfo, ClientReport};
 use super::filter::{Filter, OmitEmpty};
 use super::response::Response;
 use super::shape::job::JobShape;
-use super::{RequestContext, RouteOutcome, WaitState, route};
+use super::{RequestContext, RouteOutcome, WaitState, may_be_relayed, route};
 use jobspec::{decode_job, decode_register};
 use model::alloc::ClientStatus;
 use model::canonical::{Defaults, complete};
@@ -82,6 +82,7 @@ fn request_at(has_server: bool, request: &Request) {
         (RouteOutcome::Compute(first), RouteOutcome::Compute(second)) => answered(&first(), &second()),
         (RouteOutcome::AskClient(ask, _), _) => assert_eq!(record::decode(&record::encode(&ask)), Ok(ask)),
         (RouteOutcome::ForwardToServer { hold, .. }, _) => assert!(!has_server && hold <= MAX_HOLD),
+        (RouteOutcome::Relay(_, asked), _) => assert!(may_be_relayed(&asked)),
         (RouteOutcome::Wait(wait), _) => assert!(wait.wake_at.since(NOW) <= Span::minutes(11)),
         _ => {}
     });

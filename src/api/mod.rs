@@ -34,6 +34,7 @@ use events::Subscription;
 use host::HostRequest;
 use metrics::MetricsReport;
 use model::cron::Zones;
+use model::id::NodeId;
 use model::member::ServerMember;
 use model::time::{Mono, Span};
 use monitor::MonitorRequest;
@@ -110,6 +111,18 @@ pub enum RouteOutcome {
     Compute(Box<dyn FnOnce() -> Response + Send>),
     /// A question to this agent's node: its answer is shown as `Presentation` says.
     AskClient(ClientRequest, Presentation),
+    /// Another agent is to answer this: give it the request, and the caller its answer, whether that has an end or not.
+    Relay(RelayTarget, Box<Request>),
+}
+
+/// The agent that a request is relayed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelayTarget {
+    Node(NodeId),
+    /// By its raft id.
+    Server(u64),
+    /// The one that this agent's node asks, which finds the agent that is meant.
+    OwnServer,
 }
 
 pub struct Wait {
@@ -219,6 +232,12 @@ pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> R
     step(request, ctx, state).unwrap_or_else(RouteOutcome::Respond)
 }
 
+/// Whether an agent answers the request when another one has relayed it: what its node or its process alone can say.
+pub fn may_be_relayed(request: &Request) -> bool {
+    let Ok(path) = request::decoded_path(request) else { return false };
+    routes::find(&path, request.method).is_ok_and(|found| found.route.answered_by.is_one_agent())
+}
+
 /// Whether routing it may take long, so that it must not run on the thread that serves other requests: a filter is
 /// evaluated on each object of a list, as JSON, however large the objects are.
 pub fn may_take_long(request: &Request) -> bool {
@@ -263,6 +282,11 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// As it came.
+    fn relayed_to(&self, to: RelayTarget) -> RouteOutcome {
+        RouteOutcome::Relay(to, Box::new(self.request.clone()))
+    }
+
     fn view(&self) -> Result<View, Response> {
         let reader =
             self.ctx.reader.ok_or_else(|| Response::text(501, "this agent runs no server: ask one"))?;

@@ -1,7 +1,6 @@
 //! The HTTP client: one request, one answer, and sentences for what can go wrong on the way.
 
 mod connector;
-mod other_node;
 mod trust;
 mod websocket;
 
@@ -82,24 +81,9 @@ pub type QueryPairs<'a> = &'a [(&'a str, &'a str)];
 
 impl HttpClient {
     pub fn new(settings: &CliSettings) -> HttpClient {
-        let client = HttpClient {
-            agent: Agent::new_with_defaults(),
-            address: String::new(),
-            base: String::new(),
-            unix: None,
-            trust: Arc::new(Trust::new(settings.tls.clone(), Vec::new())),
-            region: settings.region.clone(),
-            namespace: settings.namespace.clone(),
-            token: settings.token.clone(),
-            authorization: settings.authorization.clone(),
-        };
-        client.at(&settings.address, Vec::new())
-    }
-
-    /// The same client for another agent, which may have these names, too.
-    fn at(&self, address: &str, other_names: Vec<String>) -> HttpClient {
+        let address = settings.address.as_str();
         let unix = address.strip_prefix("unix://").map(PathBuf::from);
-        let trust = Arc::new(Trust::new(self.trust.flags().clone(), other_names));
+        let trust = Arc::new(Trust::new(settings.tls.clone()));
         let connector = AgentConnector { trust: trust.clone(), unix: unix.clone() };
         // an agent is asked directly, whatever the environment says of proxies
         let config = Agent::config_builder()
@@ -116,7 +100,10 @@ impl HttpClient {
             base: if unix.is_some() { format!("http://{UNIX_HOST}") } else { address.to_string() },
             unix,
             trust,
-            ..self.clone()
+            region: settings.region.clone(),
+            namespace: settings.namespace.clone(),
+            token: settings.token.clone(),
+            authorization: settings.authorization.clone(),
         }
     }
 
@@ -195,10 +182,8 @@ impl HttpClient {
         path: &str,
         query: QueryPairs<'_>,
     ) -> Result<impl Read + Send + use<>, RequestError> {
-        let answer = self.following(path, query, |client| {
-            checked(client.run(client.request("GET", path, query).body(()), Wait::Piece)?)
-        });
-        Ok(answer?.into_body().into_reader())
+        let answer = checked(self.run(self.request("GET", path, query).body(()), Wait::Piece)?)?;
+        Ok(answer.into_body().into_reader())
     }
 
     pub fn address(&self) -> &str {
@@ -270,16 +255,6 @@ impl HttpClient {
     }
 
     fn ask(
-        &self,
-        method: &str,
-        path: &str,
-        query: QueryPairs<'_>,
-        body: Option<&Value>,
-    ) -> Result<Response<Body>, RequestError> {
-        self.following(path, query, |client| client.ask_here(method, path, query, body))
-    }
-
-    fn ask_here(
         &self,
         method: &str,
         path: &str,
@@ -448,7 +423,5 @@ pub fn encode(part: &str) -> String {
     out
 }
 
-#[cfg(test)]
-mod other_node_tests;
 #[cfg(test)]
 mod tests;

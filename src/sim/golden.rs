@@ -399,6 +399,7 @@ fn samples() -> Samples {
     sessions(&mut s);
     servers(&mut s);
     servers::for_nodes(&mut s);
+    servers::relays(&mut s);
     servers::credentials(&mut s);
     enrolment::enrolment(&mut s);
     snapshots(&mut s);

@@ -3,12 +3,12 @@
 use super::bearer_token::BearerToken;
 use super::record::{Record, decode, encode};
 use super::{
-    client_rpc, command, enrolment, http, keeper, request, rpc, server_rpc, snapshot, stored_identity,
+    client_rpc, command, enrolment, http, keeper, relay, request, rpc, server_rpc, snapshot, stored_identity,
 };
 use model::{alloc, eval, job, job_summary, key, namespace, node, submission};
 
 /// By the first byte.
-const KINDS: [fn(&[u8]); 30] = [
+const KINDS: [fn(&[u8]); 34] = [
     again::<job::Job>,
     again::<job::JobSpec>,
     again::<job_summary::JobSummary>,
@@ -39,6 +39,10 @@ const KINDS: [fn(&[u8]); 30] = [
     again::<enrolment::EnrolWelcome>,
     again::<enrolment::EnrolRequest>,
     again::<enrolment::EnrolAnswer>,
+    again::<relay::RelayHeader>,
+    again::<relay::RelayWelcome>,
+    again::<relay::RelayedRequest>,
+    again::<relay::RelayedAnswer>,
 ];
 
 pub fn record(bytes: &[u8]) {

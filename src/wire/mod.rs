@@ -21,6 +21,7 @@ pub mod job_plan;
 pub mod keeper;
 pub mod metrics;
 pub mod record;
+pub mod relay;
 pub mod request;
 pub mod resource_usage;
 pub mod rpc;

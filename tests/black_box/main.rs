@@ -34,6 +34,7 @@ mod planning;
 mod ports;
 mod preemption;
 mod region;
+mod relayed;
 mod roles;
 mod scaling;
 mod screen;

@@ -163,7 +163,6 @@ fn a_killed_leader_is_replaced_and_comes_back() {
     servers[at].registers("again");
 }
 
-/// By the agent of the machine that runs it.
 #[test]
 fn logs_of_another_machines_task_are_shown() {
     let servers = three();

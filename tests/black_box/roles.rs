@@ -10,13 +10,13 @@ use std::fs;
 /// Says its process id, and goes on.
 const SLEEPS: &str = "echo pid $$; exec sleep 1000";
 
-struct Machine {
-    node: Node,
-    rpc: u16,
+pub struct Machine {
+    pub node: Node,
+    pub rpc: u16,
 }
 
 impl Machine {
-    fn new() -> Machine {
+    pub fn new() -> Machine {
         Machine { node: Node::new(), rpc: free_udp_port() }
     }
 
@@ -45,7 +45,7 @@ impl Machine {
         ));
     }
 
-    fn start_node(&mut self, servers: &[u16], more: &str) {
+    pub fn start_node(&mut self, servers: &[u16], more: &str) {
         let join = addresses(servers);
         self.start(&format!(
             "server {{ encrypt = \"{KEY}\" }}\nclient {{\n enabled = true\n server_join {{\n retry_join = [{join}]\n {more}\n}}\n}}"
@@ -53,14 +53,14 @@ impl Machine {
     }
 
     /// `None`: it does not answer, or not with a success.
-    fn get(&self, target: &str) -> Option<Value> {
+    pub fn get(&self, target: &str) -> Option<Value> {
         let answer = web::try_send(self.node.port, "GET", target, "").ok()?;
         (answer.status == 200).then(|| answer.json())
     }
 
     /// A write that is repeated until it is taken.
     #[track_caller]
-    fn registers(&self, id: &str, script: &str) {
+    pub fn registers(&self, id: &str, script: &str) {
         let mut job = shell_job(id, script);
         job["TaskGroups"][0]["RestartPolicy"]["Attempts"] = json!(3);
         let body = json!({"Job": job}).to_string();
@@ -82,7 +82,7 @@ impl Machine {
 
     /// The running allocation of the job, as this machine shows it.
     #[track_caller]
-    fn runs(&self, id: &str) -> Value {
+    pub fn runs(&self, id: &str) -> Value {
         within(&format!("{id} runs, as {} shows it", self.rpc), || {
             let allocs = self.get(&format!("/v1/job/{id}/allocations"))?;
             allocs.as_array()?.iter().find(|a| text(&a["ClientStatus"]) == "running").cloned()
@@ -95,7 +95,7 @@ fn addresses(ports: &[u16]) -> String {
 }
 
 /// A server that runs no node, and a machine that runs nothing but a node.
-fn server_and_node() -> (Machine, Machine) {
+pub fn server_and_node() -> (Machine, Machine) {
     let (mut server, mut node) = (Machine::new(), Machine::new());
     server.start_server(1, &[]);
     node.start_node(&[server.rpc], "");
@@ -103,7 +103,7 @@ fn server_and_node() -> (Machine, Machine) {
 }
 
 /// Three servers that run no node, and a node.
-fn three_servers_and_node() -> ([Machine; 3], Machine) {
+pub fn three_servers_and_node() -> ([Machine; 3], Machine) {
     let mut servers = [Machine::new(), Machine::new(), Machine::new()];
     let ports = servers.each_ref().map(|server| server.rpc);
     servers.iter_mut().for_each(|server| server.start_server(3, &ports));

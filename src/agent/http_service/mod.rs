@@ -7,10 +7,12 @@ mod blocking_queries;
 mod cors;
 mod events;
 mod monitor;
+mod relaying;
 pub mod server_call;
 #[cfg(test)]
 mod tests;
 
+use super::links::RelayPaths;
 use ::io::client_rpc::{self, CallResult, RpcCall};
 use ::io::entropy;
 use ::io::executor;
@@ -29,6 +31,7 @@ use blocking_queries::BlockingQueries;
 use events::EventStreams;
 use model::id::AllocId;
 use model::time::Mono;
+pub use relaying::MAX_RELAYS;
 use server_call::{CALL_TIMEOUT, CallQueue, ForwardCall, ServerCall};
 use smol::Timer;
 use smol::future::or;
@@ -116,6 +119,9 @@ pub struct HttpService {
     seed: AtomicU64,
     /// How many reads there were: no brain hears of them.
     reads: Mutex<Series>,
+    pub relay_paths: RelayPaths,
+    /// The permits of requests that are relayed to other agents.
+    relays_out: Arc<Semaphore>,
 }
 
 /// How long a caller waits for what tasks use: collectors of metrics give up after ten seconds.
@@ -130,6 +136,8 @@ enum Origin {
     User,
     /// Another server, for its user.
     Server,
+    /// Another agent, for its user and for this agent alone.
+    Relayed,
 }
 
 impl Service for HttpService {
@@ -167,6 +175,8 @@ impl HttpService {
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
             reads: Mutex::default(),
+            relay_paths: RelayPaths::default(),
+            relays_out: Arc::new(Semaphore::new(MAX_RELAYS)),
         }
     }
 
@@ -212,6 +222,13 @@ impl HttpService {
                         Ok(response) => return Ok(Answer::Whole(response)),
                         Err(wait) => wait,
                     }
+                }
+                RouteOutcome::Relay(..) if origin == Origin::Relayed => {
+                    return Ok(Answer::Whole(Response::text(404, "No path to node")));
+                }
+                RouteOutcome::Relay(to, asked) => {
+                    self.reads().add(1, (self.clock)());
+                    return Ok(Box::pin(self.relay(to, *asked)).await);
                 }
                 // Boxed, so that a request that waits holds nothing but its wait.
                 outcome => return Ok(Box::pin(self.execute(outcome)).await),
@@ -289,7 +306,8 @@ impl HttpService {
             RouteOutcome::Wait(_)
             | RouteOutcome::ConfirmRead(_)
             | RouteOutcome::Forward(_)
-            | RouteOutcome::ForwardToServer { .. } => unreachable!("these come before an answer"),
+            | RouteOutcome::ForwardToServer { .. }
+            | RouteOutcome::Relay(..) => unreachable!("these come before an answer"),
         })
     }
 

@@ -1,4 +1,4 @@
-//! The links of a server, for the thread of its brain, which sends on them.
+//! The links of a server, for the thread of its brain, which sends on them, and for what is relayed.
 //!
 //! Refuses to know: how links come and go.
 
@@ -15,8 +15,7 @@ pub struct LinkSender(Arc<Mutex<BTreeMap<Peer, Link>>>);
 impl LinkSender {
     /// What cannot be sent is lost: raft, and whoever asks, say again what matters.
     pub fn send(&self, peer: Peer, class: TrafficClass, bytes: Vec<u8>) {
-        let link = self.lock().get(&peer).cloned();
-        if let Some(link) = link
+        if let Some(link) = self.get(peer)
             && !link.send(class, bytes)
         {
             tracing::debug!(
@@ -26,6 +25,16 @@ impl LinkSender {
                 "a message is lost: too many wait for the line"
             );
         }
+    }
+
+    pub fn get(&self, peer: Peer) -> Option<Link> {
+        self.lock().get(&peer).cloned()
+    }
+
+    /// To other servers, this many at most.
+    pub fn servers(&self, max: usize) -> Vec<Link> {
+        let servers = Peer::Server(0)..=Peer::Server(u64::MAX);
+        self.lock().range(servers).take(max).map(|(_, link)| link.clone()).collect()
     }
 
     pub fn set(&self, peer: Peer, link: Link) {

@@ -9,10 +9,14 @@ mod link_table;
 mod node_dialer;
 pub mod node_links;
 mod node_table;
+mod relay_host;
+mod relay_paths;
 pub mod server_links;
 
 pub use enrolment::Enroller;
 pub use link_sender::LinkSender;
+pub use relay_host::RelayHost;
+pub use relay_paths::RelayPaths;
 
 use super::config::joining::JoinAddress;
 use ::io::executor;

@@ -9,6 +9,7 @@ use super::super::failure::AgentFailure;
 use super::super::inbox;
 use super::super::messages::ClientMessage;
 use super::node_dialer::{MAX_ATTEMPTS, NodeAttempt, NodeDialer};
+use super::relay_host::RelayHost;
 use super::{DialAttempt, DialOutcome, dial, may_travel_as};
 use ::io::quic::{Endpoint, Link, LinkEnd, LinkEvent, LinkId, LinkTraffic};
 use ::io::{clock, executor};
@@ -70,12 +71,17 @@ impl NodeLinkSender {
         let _ = self.wake.try_send(());
     }
 
-    /// Whether the server that is asked has a link. Before the first server is known, any will do.
+    /// Whether the server that is asked has a link.
     pub fn is_served(&self) -> bool {
+        self.link().is_some()
+    }
+
+    /// The link to the server that is asked. Before the first server is known, any will do.
+    pub fn link(&self) -> Option<Link> {
         let shared = self.lock();
         match shared.wanted {
-            Some(server) => shared.links.contains_key(&server),
-            None => !shared.links.is_empty(),
+            Some(server) => shared.links.get(&server).cloned(),
+            None => shared.links.values().next().cloned(),
         }
     }
 
@@ -106,6 +112,8 @@ pub struct NodeLinkParts {
     pub inbox: Sender<ClientMessage>,
     pub sender: NodeLinkSender,
     pub woken: Receiver<()>,
+    /// Answers what servers relay to this node.
+    pub relay_host: RelayHost,
 }
 
 struct NodeLinks {
@@ -183,6 +191,7 @@ impl NodeLinks {
                 NodeLinkTurn::Link(LinkEvent::Down { link, why }) => self.down(&link, &why),
                 // machines join at servers
                 NodeLinkTurn::Link(LinkEvent::Enrol(_)) => {}
+                NodeLinkTurn::Link(LinkEvent::Relay(asked)) => self.parts.relay_host.serve(asked),
                 NodeLinkTurn::Dialed(outcome) => self.dialer.done(&outcome, clock::mono()),
                 NodeLinkTurn::SpokenOn => self.is_spoken_on = true,
                 NodeLinkTurn::Look => self.is_spoken_on = false,

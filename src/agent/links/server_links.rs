@@ -12,6 +12,7 @@ use super::enrolment::Enroller;
 use super::link_sender::LinkSender;
 use super::link_table::{Admitted, Ended, LinkTable};
 use super::node_table::{NodeAdmitted, NodeTable};
+use super::relay_host::RelayHost;
 use super::{dial, may_travel_as};
 use ::io::http::Published;
 use ::io::quic::{Endpoint, HANDSHAKE_TIMEOUT, Link, LinkEnd, LinkEvent, LinkId};
@@ -57,6 +58,8 @@ pub struct LinkParts {
     pub status: Arc<Published<ServerStatus>>,
     /// For machines that show a join token.
     pub enroller: Enroller,
+    /// Answers what others relay to this agent.
+    pub relay_host: RelayHost,
 }
 
 struct ServerLinks {
@@ -96,6 +99,7 @@ impl ServerLinks {
                 Next::Link(LinkEvent::Frame { link, class, bytes }) => self.frame(&link, class, bytes),
                 Next::Link(LinkEvent::Down { link, why }) => self.down(&link, &why),
                 Next::Link(LinkEvent::Enrol(asked)) => self.parts.enroller.take(asked),
+                Next::Link(LinkEvent::Relay(asked)) => self.parts.relay_host.serve(asked),
                 Next::Dialed(outcome) => self.dialed(&outcome),
                 Next::Look => {}
                 Next::Closed => return Ok(()),

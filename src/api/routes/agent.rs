@@ -8,8 +8,9 @@ use crate::consistency::NO_LEADER;
 use crate::host::HostRequest;
 use crate::monitor::{MonitorLevel, MonitorRequest};
 use crate::response::Response;
+use crate::routes::client;
 use crate::shape::agent::{AgentHealthShape, MembersShape, RoleHealth, SelfShape};
-use crate::{Call, RequestContext, RouteOutcome};
+use crate::{Call, RelayTarget, RequestContext, RouteOutcome};
 use model::member::{ServerMember, Suffrage};
 
 pub fn own_self(call: &Call<'_>) -> Result<RouteOutcome, Response> {
@@ -64,23 +65,36 @@ pub fn servers(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     Ok(RouteOutcome::Respond(Response::json(&asked, call.query.pretty)))
 }
 
-/// What concerns one agent cannot be asked of another yet: `node_id` and `server_id` may name this one only.
-pub fn only_this_agent(call: &Call<'_>) -> Result<(), Response> {
+/// The request names this agent, or none.
+pub fn is_this_agent(call: &Call<'_>) -> bool {
+    let named = |name: &str| call.query.text(name).filter(|id| !id.is_empty());
+    let own_node = |id: &str| call.ctx.client.is_some_and(|c| c.node_id.to_string() == id);
+    named("server_id").is_none() && named("node_id").is_none_or(own_node)
+}
+
+/// The agent that is meant. `None`: this one.
+fn agent_meant(call: &Call<'_>) -> Result<Option<RelayTarget>, Response> {
     let (ctx, q) = (call.ctx, &call.query);
-    let own_node = |id: &str| ctx.client.is_some_and(|c| c.node_id.to_string() == id);
-    if q.text("node_id").is_some_and(|id| !id.is_empty() && !own_node(id)) {
-        return Err(Response::not_supported("node_id of another agent's node: ask that agent itself"));
+    if is_this_agent(call) {
+        return Ok(None);
     }
-    let member = format!("{}.{}", ctx.agent.name, ctx.agent.region);
-    let leads = ctx.status.leader == Some(ctx.status.id);
-    let own_server = |id: &str| {
-        let is_named = id == member || id == ctx.agent.name || id == ctx.status.id.to_string();
-        ctx.agent.server && (is_named || (id == "leader" && leads))
+    if let Some(id) = q.text("node_id").filter(|id| !id.is_empty()) {
+        return Ok(client::other_node(call, id)?.map(RelayTarget::Node));
+    }
+    let named = q.text("server_id").unwrap_or_default();
+    let unknown = || Response::text(404, format!("unknown Nomad server {named}"));
+    let is_named = |id: u64, name: &str| {
+        id.to_string() == named || name == named || format!("{name}.{}", ctx.agent.region) == named
     };
-    if q.text("server_id").is_some_and(|id| !id.is_empty() && !own_server(id)) {
-        return Err(Response::not_supported("server_id of another agent: ask that agent itself"));
-    }
-    Ok(())
+    let found = match named {
+        "leader" => ctx.status.leader.ok_or_else(|| Response::text(500, NO_LEADER))?,
+        _ if is_named(ctx.status.id, &ctx.agent.name) => ctx.status.id,
+        _ => {
+            let mut members = ctx.status.members.iter();
+            members.find(|member| is_named(member.id, &member.info.name)).ok_or_else(unknown)?.id
+        }
+    };
+    Ok(Some(RelayTarget::Server(found)).filter(|_| found != ctx.status.id))
 }
 
 /// The leader's RPC address; empty text when there is none.
@@ -102,11 +116,13 @@ pub fn regions(call: &Call<'_>) -> Result<RouteOutcome, Response> {
 
 pub fn host(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let ctx = call.ctx;
+    if let Some(other) = agent_meant(call)? {
+        return Ok(call.relayed_to(other));
+    }
     if !ctx.agent.enable_debug {
         let why = "the agent's configuration has to say enable_debug = true for this: Permission denied";
         return Err(Response::text(403, why));
     }
-    only_this_agent(call)?;
     let agent_id = ctx.client.map_or_else(|| ctx.agent.name.clone(), |c| c.node_id.to_string());
     Ok(RouteOutcome::Host(HostRequest::new(agent_id, call.query.pretty)))
 }
@@ -120,16 +136,16 @@ pub fn monitor(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     if q.flag("log_include_location", false)? {
         return Err(Response::not_supported("log_include_location"));
     }
-    only_this_agent(call)?;
+    let other = agent_meant(call)?;
     let level = match q.text("log_level").filter(|l| !l.is_empty()) {
         None => MonitorLevel::Info,
         Some(text) => level(text).ok_or_else(|| Response::text(400, format!("Unknown log level: {text}")))?,
     };
-    Ok(RouteOutcome::Monitor(MonitorRequest {
-        level,
-        json: q.flag("log_json", false)?,
-        plain: q.flag("plain", false)?,
-    }))
+    let request = MonitorRequest { level, json: q.flag("log_json", false)?, plain: q.flag("plain", false)? };
+    Ok(match other {
+        Some(other) => call.relayed_to(other),
+        None => RouteOutcome::Monitor(request),
+    })
 }
 
 fn level(text: &str) -> Option<MonitorLevel> {

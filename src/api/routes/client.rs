@@ -1,10 +1,11 @@
-//! Requests to a node about one of its allocations: parsed, checked against the state, then handed to the node.
+//! Requests to a node about one of its allocations: parsed, checked against the state, then handed to the node, or relayed to the agent
+//! of another one.
 //!
 //! Refuses to know: how a node answers. Whether a task runs is the node's to say: only malformed requests are refused here.
 
 use crate::presentation::{Form, Presentation};
 use crate::response::Response;
-use crate::{Call, RouteOutcome, json};
+use crate::{Call, RelayTarget, RouteOutcome, json};
 use model::alloc::Allocation;
 use model::id::{AllocId, NodeId};
 use serde_json::Value;
@@ -32,12 +33,11 @@ pub fn logs(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     };
     let (from, follow) = (position(call)?, q.flag("follow", false)?);
     let form = if q.flag("plain", false)? { Form::Text } else { Form::Frames };
-    on_this_node(call, alloc)?;
     if call.ctx.reader.is_some() {
-        started(&known_on_this_node(call, alloc)?, task)?;
+        started(&known(call, alloc)?, task)?;
     }
     let ask = ClientRequest::Logs { alloc, task: task.to_string(), stream, from, follow };
-    Ok(ask_client(call, ask, form))
+    ask_node_of(call, alloc, ask, form)
 }
 
 pub fn files(call: &Call<'_>, how: FilesRequest, id: &str) -> Result<RouteOutcome, Response> {
@@ -65,8 +65,7 @@ pub fn files(call: &Call<'_>, how: FilesRequest, id: &str) -> Result<RouteOutcom
             (ClientRequest::File { alloc, path, from, limit: None, follow }, Form::Frames)
         }
     };
-    on_this_node(call, alloc)?;
-    Ok(ask_client(call, ask, form))
+    ask_node_of(call, alloc, ask, form)
 }
 
 /// `{TaskName, AllTasks}`; an empty body is every running task.
@@ -83,8 +82,7 @@ pub fn restart(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
         (None, true) => RestartScope::All,
         (None, false) => RestartScope::Running,
     };
-    on_this_node(call, alloc)?;
-    Ok(ask_client(call, ClientRequest::Restart { alloc, scope }, Form::Json))
+    ask_node_of(call, alloc, ClientRequest::Restart { alloc, scope }, Form::Json)
 }
 
 /// `{Task, Signal}`; without a task every one that runs.
@@ -93,8 +91,7 @@ pub fn signal(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     let task = json::text(&body, "Task")?.filter(|t| !t.is_empty()).map(str::to_string);
     let signal = json::text(&body, "Signal")?.unwrap_or_default().to_string();
-    on_this_node(call, alloc)?;
-    Ok(ask_client(call, ClientRequest::Signal { alloc, task, signal }, Form::Json))
+    ask_node_of(call, alloc, ClientRequest::Signal { alloc, task, signal }, Form::Json)
 }
 
 /// `command` is a JSON list of texts.
@@ -113,57 +110,56 @@ pub fn exec(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
         Err(why) => return Err(bad(format!("command must be a JSON list of texts: {why}"))),
     };
     let tty = q.flag("tty", false)?;
-    on_this_node(call, alloc)?;
-    session(call, ClientRequest::Exec { alloc, task: task.to_string(), command, tty })
+    let node = node_of(call, alloc)?;
+    needs_websocket(call)?;
+    let ask = ClientRequest::Exec { alloc, task: task.to_string(), command, tty };
+    Ok(ask_node(call, node, ask, Form::Session))
 }
 
-/// A session in both directions needs a websocket.
-pub fn session(call: &Call<'_>, ask: ClientRequest) -> Result<RouteOutcome, Response> {
-    if !call.request.websocket {
-        return Err(bad(
-            "a session needs a websocket (RFC 6455), and from a browser a page of this agent's own",
-        ));
+/// A session in both directions.
+pub fn needs_websocket(call: &Call<'_>) -> Result<(), Response> {
+    if call.request.websocket {
+        return Ok(());
     }
-    Ok(ask_client(call, ask, Form::Session))
+    Err(bad("a session needs a websocket (RFC 6455), and from a browser a page of this agent's own"))
 }
 
 pub fn alloc_stats(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let task = call.query.text("task").filter(|t| !t.is_empty()).map(str::to_string);
-    on_this_node(call, alloc)?;
-    Ok(ask_client(call, ClientRequest::AllocResourceUsage { alloc, task }, Form::Json))
+    ask_node_of(call, alloc, ClientRequest::AllocResourceUsage { alloc, task }, Form::Json)
 }
 
 /// There are no checks, so no allocation has any.
 pub fn checks(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
-    on_this_node(call, alloc_id(id)?)?;
-    Ok(RouteOutcome::Respond(Response::json(&(), call.query.pretty)))
+    Ok(match node_of(call, alloc_id(id)?)? {
+        Some(node) => call.relayed_to(RelayTarget::Node(node)),
+        None => RouteOutcome::Respond(Response::json(&(), call.query.pretty)),
+    })
 }
 
 /// `id`: `None` is every allocation that has ended.
 pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<RouteOutcome, Response> {
     let alloc = id.map(alloc_id).transpose()?;
-    match alloc {
-        Some(alloc) => on_this_node(call, alloc)?,
-        None => this_node(call)?,
-    }
-    Ok(ask_client(call, ClientRequest::GarbageCollect { alloc }, Form::Nothing))
+    let node = match alloc {
+        Some(alloc) => node_of(call, alloc)?,
+        None => node_meant(call)?,
+    };
+    Ok(ask_node(call, node, ClientRequest::GarbageCollect { alloc }, Form::Nothing))
 }
 
 pub fn host_stats(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    this_node(call)?;
-    Ok(ask_client(call, ClientRequest::HostStats, Form::Json))
+    Ok(ask_node(call, node_meant(call)?, ClientRequest::HostStats, Form::Json))
 }
 
 pub fn metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    this_node(call)?;
-    Ok(ask_client(call, ClientRequest::Metadata, Form::Json))
+    Ok(ask_node(call, node_meant(call)?, ClientRequest::Metadata, Form::Json))
 }
 
 /// `{NodeID, Meta}`; a key whose value is null is unset.
 pub fn set_metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
-    this_node(call)?;
+    let node = node_meant(call)?;
     let Some(Value::Object(given)) =
         json::member(&body, "Meta").filter(|m| m.as_object().is_some_and(|m| !m.is_empty()))
     else {
@@ -175,7 +171,7 @@ pub fn set_metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
         _ => Err(bad(format!("the value of Meta key {key:?} must be a string, or null to unset it"))),
     };
     let changes = given.iter().map(change).collect::<Result<_, _>>()?;
-    Ok(ask_client(call, ClientRequest::SetMetadata { changes }, Form::Json))
+    Ok(ask_node(call, node, ClientRequest::SetMetadata { changes }, Form::Json))
 }
 
 /// The node that is named, in the body or in the query.
@@ -200,22 +196,45 @@ pub fn holds_alloc(call: &Call<'_>, id: &str) -> bool {
     id.parse().is_ok_and(|id| held.binary_search(&id).is_ok())
 }
 
-/// This agent's node is meant: the request names it, or none.
-fn this_node(call: &Call<'_>) -> Result<(), Response> {
+/// The node that is meant. `None`: this agent's own, because the request names it, or none.
+fn node_meant(call: &Call<'_>) -> Result<Option<NodeId>, Response> {
     let own = call.ctx.client.map(|client| client.node_id);
-    let Some(id) = named_node(call)? else {
-        return own.map(drop).ok_or_else(|| bad("No local Node and node_id not provided"));
-    };
-    let unknown = || Response::text(404, format!("Unknown node \"{id}\""));
-    let node: NodeId = id.parse().map_err(|_| unknown())?;
-    if own == Some(node) {
-        return Ok(());
+    match named_node(call)? {
+        Some(id) => other_node(call, &id),
+        None => own.map(|_| None).ok_or_else(|| bad("No local Node and node_id not provided")),
     }
-    call.view()?.node(node)?.ok_or_else(unknown)?;
-    Err(Response::text(404, "No path to node"))
 }
 
-fn ask_client(call: &Call<'_>, ask: ClientRequest, form: Form) -> RouteOutcome {
+/// `None`: the text names this agent's own node.
+pub fn other_node(call: &Call<'_>, id: &str) -> Result<Option<NodeId>, Response> {
+    let unknown = || Response::text(404, format!("Unknown node \"{id}\""));
+    let node: NodeId = id.parse().map_err(|_| unknown())?;
+    if call.ctx.client.is_some_and(|client| client.node_id == node) {
+        return Ok(None);
+    }
+    call.view()?.node(node)?.ok_or_else(unknown)?;
+    Ok(Some(node))
+}
+
+/// `node`: another machine's; `None` is this agent's own.
+fn ask_node(call: &Call<'_>, node: Option<NodeId>, ask: ClientRequest, form: Form) -> RouteOutcome {
+    match node {
+        Some(node) => call.relayed_to(RelayTarget::Node(node)),
+        None => ask_client(call, ask, form),
+    }
+}
+
+fn ask_node_of(
+    call: &Call<'_>,
+    alloc: AllocId,
+    ask: ClientRequest,
+    form: Form,
+) -> Result<RouteOutcome, Response> {
+    Ok(ask_node(call, node_of(call, alloc)?, ask, form))
+}
+
+/// This agent's own node.
+pub fn ask_client(call: &Call<'_>, ask: ClientRequest, form: Form) -> RouteOutcome {
     RouteOutcome::AskClient(ask, Presentation { form, pretty: call.query.pretty })
 }
 
@@ -234,22 +253,22 @@ fn position(call: &Call<'_>) -> Result<ReadOffset, Response> {
     }
 }
 
-/// Where no state says it, the node is asked only for what it has.
-fn on_this_node(call: &Call<'_>, id: AllocId) -> Result<(), Response> {
+/// The node that has the allocation. `None`: this agent's own, which is asked only for what it has where no state says it.
+fn node_of(call: &Call<'_>, id: AllocId) -> Result<Option<NodeId>, Response> {
     match call.ctx.reader {
-        Some(_) => known_on_this_node(call, id).map(drop),
-        None => Ok(()),
+        Some(_) => Ok(elsewhere(call, &known(call, id)?)),
+        None => Ok(None),
     }
 }
 
-/// The allocation, if it is one of this agent's node.
-pub fn known_on_this_node(call: &Call<'_>, id: AllocId) -> Result<Allocation, Response> {
-    let unknown = || Response::text(404, format!("Unknown allocation \"{id}\""));
-    let alloc = call.view()?.alloc(id)?.ok_or_else(unknown)?;
-    if call.ctx.client.is_none_or(|client| client.node_id != alloc.node_id) {
-        return Err(Response::text(404, "No path to node"));
-    }
-    Ok(alloc)
+pub fn known(call: &Call<'_>, id: AllocId) -> Result<Allocation, Response> {
+    call.view()?.alloc(id)?.ok_or_else(|| Response::text(404, format!("Unknown allocation \"{id}\"")))
+}
+
+/// The allocation's node, if it is not this agent's own.
+pub fn elsewhere(call: &Call<'_>, alloc: &Allocation) -> Option<NodeId> {
+    let is_own = call.ctx.client.is_some_and(|client| client.node_id == alloc.node_id);
+    (!is_own).then_some(alloc.node_id)
 }
 
 fn started(alloc: &Allocation, task: &str) -> Result<(), Response> {

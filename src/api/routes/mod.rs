@@ -106,8 +106,22 @@ pub enum AnsweredBy {
     Own,
     /// The agent whose node has the allocation that the path names.
     OfAlloc,
+    /// The same for an allocation that the query names.
+    OfNamedAlloc,
     /// The agent of the node that the request names, which is the asked one's own if it names none.
     OfNode,
+    /// The agent that the request names by its node or its server, which is the asked one if it names none.
+    OfAgent,
+}
+
+impl AnsweredBy {
+    /// One agent alone can answer, wherever it is: others relay the request to it, and it answers what was relayed (http-api.md 3.0.13).
+    pub fn is_one_agent(self) -> bool {
+        match self {
+            AnsweredBy::OfAlloc | AnsweredBy::OfNamedAlloc | AnsweredBy::OfNode | AnsweredBy::OfAgent => true,
+            AnsweredBy::Leader | AnsweredBy::Read | AnsweredBy::Any | AnsweredBy::Own => false,
+        }
+    }
 }
 
 /// The namespace of a request that names none.

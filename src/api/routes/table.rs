@@ -3,7 +3,7 @@
 //! Refuses to know: how a path is taken apart (`pattern`) and what an answer is. The first pattern that a path fits decides,
 //! so longer ones stand before shorter ones; a test walks the table and finds a line that no path reaches.
 
-use super::AnsweredBy::{self, Any, Leader, OfAlloc, OfNode, Own, Read};
+use super::AnsweredBy::{self, Any, Leader, OfAgent, OfAlloc, OfNamedAlloc, OfNode, Own, Read};
 use super::Handler::{self, NoObject, NotBuilt, Object, TwoObjects, UnknownPart};
 use super::Methods;
 use super::Namespaces::{self, All, NotNamespaced as No, OneOrDefault as One};
@@ -68,7 +68,7 @@ pub static ROUTES: &[Route] = &[
     row(GET,    "/v1/job/*id/scale",                       Single, Read,    One, Object(scaling::status)),
     row(WRITE,  "/v1/job/*id/scale",                       Single, Leader,  One, Object(scaling::scale)),
     row(GET,    "/v1/job/*id/actions",                     Single, Read,    One, Object(actions::list)),
-    row(GET,    "/v1/job/*id/action",                      Stream, Any,     All, Object(actions::run)),
+    row(GET,    "/v1/job/*id/action",                      Stream, OfNamedAlloc, All, Object(actions::run)),
     row(GET,    "/v1/job/*id/why",                         Single, Read,    One, Object(why::job)),
     row(EVERY,  "/v1/job/*id/services",                    List,   Any,     One, NotBuilt("job/:id/services")),
     row(GET,    "/v1/job/*id",                             Single, Read,    One, Object(job::one)),
@@ -153,9 +153,9 @@ pub static ROUTES: &[Route] = &[
     row(GET,    "/v1/regions",                             Single, Any,     No,  NoObject(agent::regions)),
     row(GET,    "/v1/agent/self",                          Single, Own,     No,  NoObject(agent::own_self)),
     row(GET,    "/v1/agent/health",                        Single, Own,     No,  NoObject(agent::health)),
-    row(GET,    "/v1/agent/host",                          Single, Own,     No,  NoObject(agent::host)),
+    row(GET,    "/v1/agent/host",                          Single, OfAgent, No,  NoObject(agent::host)),
     row(GET,    "/v1/agent/members",                       Single, Any,     No,  NoObject(agent::members)),
-    row(GET,    "/v1/agent/monitor",                       Stream, Own,     No,  NoObject(agent::monitor)),
+    row(GET,    "/v1/agent/monitor",                       Stream, OfAgent, No,  NoObject(agent::monitor)),
     row(GET,    "/v1/agent/servers",                       Single, Own,     No,  NoObject(agent::servers)),
     row(EVERY,  "/v1/agent/force-leave",                   Single, Any,     No,  NotBuilt("agent/force-leave")),
     row(EVERY,  "/v1/agent/join",                          Single, Any,     No,  NotBuilt("agent/join")),

@@ -125,5 +125,9 @@ fn the_task_that_has_the_action_is_asked() {
     };
     assert_eq!((response.status, text(&response).contains("websocket")), (400, true));
     world.client = None;
-    assert_eq!(asked(&world, "web", "action=show&allocID=@"), Err("404 No path to node".into()));
+    let target = format!("/v1/job/web/action?action=show&allocID={alloc}");
+    let (to, request) = world.relayed(Method::Get, &target, "");
+    // its node has no state to find the task in
+    let query = format!("action=show&allocID={alloc}&task=%74");
+    assert_eq!((to, request.query), (RelayTarget::Node(node_id(1)), query));
 }

@@ -114,8 +114,9 @@ fn alloc_requests_are_parsed() {
     }
 }
 
+/// The request goes on as it came, once it is known that the state has nothing against it.
 #[test]
-fn only_allocations_of_this_node_are_asked_about() {
+fn what_another_node_has_is_relayed_to_it() {
     let mut world = World::running();
     let other = alloc_id(9);
     let unknown = format!("404 Unknown allocation \"{other}\"");
@@ -131,8 +132,45 @@ fn only_allocations_of_this_node_are_asked_about() {
         assert_eq!(asked(&world, method, &target, body), Err(unknown.clone()), "{target}");
     }
     world.client = None;
+    let to = RelayTarget::Node(node_id(1));
     for (method, target, body) in targets(alloc_id(1)) {
-        assert_eq!(asked(&world, method, &target, body), Err("404 No path to node".into()), "{target}");
+        assert_eq!(world.relayed(method, &target, body), (to, request(method, &target, body)), "{target}");
+    }
+    let unstarted = format!("/v1/client/fs/logs/{}?task=x&type=stdout", alloc_id(1));
+    assert_eq!(asked(&world, Method::Get, &unstarted, ""), Err("400 unknown task name \"x\"".into()));
+    let checks = format!("/v1/allocation/{}/checks", alloc_id(1));
+    assert_eq!(world.relayed(Method::Get, &checks, "").0, to);
+    for path in ["/v1/client/stats", "/v1/client/metadata", "/v1/client/gc"] {
+        let named = format!("{path}?node_id={}", node_id(1));
+        assert_eq!(world.relayed(Method::Get, &named, "").0, to, "{path}");
+        let unnamed = "400 No local Node and node_id not provided".to_string();
+        assert_eq!(asked(&world, Method::Get, path, ""), Err(unnamed), "{path}");
+        let unknown = format!("404 Unknown node \"{}\"", node_id(7));
+        let other = format!("{path}?node_id={}", node_id(7));
+        assert_eq!(asked(&world, Method::Get, &other, ""), Err(unknown), "{path}");
+    }
+}
+
+#[test]
+fn only_what_one_agent_knows_is_answered_to_others() {
+    let alloc = alloc_id(1);
+    for (method, target, wanted) in [
+        (Method::Get, format!("/v1/client/fs/logs/{alloc}"), true),
+        (Method::Get, format!("/v1/client/allocation/{alloc}/exec"), true),
+        (Method::Put, format!("/v1/client/allocation/{alloc}/restart"), true),
+        (Method::Get, "/v1/client/stats".into(), true),
+        (Method::Get, "/v1/agent/monitor".into(), true),
+        (Method::Get, "/v1/agent/host".into(), true),
+        (Method::Get, "/v1/job/web/action".into(), true),
+        (Method::Get, "/v1/agent/self".into(), false),
+        (Method::Get, "/v1/metrics".into(), false),
+        (Method::Get, "/v1/jobs".into(), false),
+        (Method::Put, "/v1/jobs".into(), false),
+        (Method::Get, "/v1/event/stream".into(), false),
+        (Method::Delete, format!("/v1/client/fs/logs/{alloc}"), false),
+        (Method::Get, "/v1/%zz".into(), false),
+    ] {
+        assert_eq!(may_be_relayed(&request(method, &target, "")), wanted, "{method:?} {target}");
     }
 }
 

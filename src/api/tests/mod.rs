@@ -27,7 +27,9 @@ use super::host::HostData;
 use super::metrics::HostMetrics;
 use super::presentation::Presentation;
 use super::response::Response;
-use super::{RequestContext, RouteOutcome, Wait, WaitState, WriteResponder, route};
+use super::{
+    RelayTarget, RequestContext, RouteOutcome, Wait, WaitState, WriteResponder, may_be_relayed, route,
+};
 use model::alloc::ClientStatus;
 use model::eval::EvalStatus;
 use model::member::{ServerInfo, ServerMember, Suffrage};
@@ -177,6 +179,7 @@ impl World {
             RouteOutcome::Monitor(monitor) => panic!("{target}: {monitor:?}"),
             RouteOutcome::Compute(compute) => compute(),
             RouteOutcome::AskClient(ask, _) => panic!("{target}: {ask:?}"),
+            RouteOutcome::Relay(to, _) => panic!("{target}: is relayed to {to:?}"),
         }
     }
 
@@ -210,6 +213,15 @@ impl World {
             RouteOutcome::AskClient(ask, presentation) => Ok((ask, presentation)),
             RouteOutcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no question to a node"),
+        }
+    }
+
+    /// Where it goes, and as what.
+    fn relayed(&self, method: Method, target: &str, body: &str) -> (RelayTarget, Request) {
+        match self.step(&request(method, target, body), WaitState::default()) {
+            RouteOutcome::Relay(to, request) => (to, *request),
+            RouteOutcome::Respond(response) => panic!("{target}: {} {}", response.status, text(&response)),
+            _ => panic!("{target}: it is not relayed"),
         }
     }
 }

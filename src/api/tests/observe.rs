@@ -131,8 +131,9 @@ fn subscriptions_and_logs_that_make_no_sense_are_refused() {
     for (target, refusal) in [
         ("log_level=loud", "400 Unknown log level: loud"),
         ("node_id=a&server_id=b", "400 Cannot target node and server simultaneously"),
-        ("node_id=00000000-0000-0000-0000-000000000000", "501 not supported yet: node_id"),
-        ("server_id=other.eu", "501 not supported yet: server_id"),
+        ("node_id=00000000-0000-0000-0000-000000000000", "404 Unknown node"),
+        ("node_id=a", "404 Unknown node \"a\""),
+        ("server_id=other.eu", "404 unknown Nomad server other.eu"),
         ("log_include_location=true", "501 not supported yet: log_include_location"),
     ] {
         let why = world.monitor(&format!("/v1/agent/monitor?{target}")).unwrap_err();
@@ -144,6 +145,30 @@ fn subscriptions_and_logs_that_make_no_sense_are_refused() {
     let own = format!("/v1/agent/monitor?node_id={}", node_id(1));
     assert_eq!(world.monitor(&own), Ok(plain));
     assert_eq!(world.monitor("/v1/agent/monitor?server_id=edge-1.eu"), Ok(plain));
+    assert_eq!(world.monitor("/v1/agent/monitor?server_id=leader"), Ok(plain));
+}
+
+#[test]
+fn the_log_of_another_agent_is_relayed() {
+    let mut world = World::running();
+    world.client = None;
+    world.status.leader = Some(8);
+    world.status.members =
+        Arc::new(vec![member(7, "edge-1", "127.0.0.1:4647"), member(8, "edge-2", "10.0.0.2:4647")]);
+    for (named, to) in [
+        (format!("node_id={}", node_id(1)), RelayTarget::Node(node_id(1))),
+        ("server_id=edge-2".into(), RelayTarget::Server(8)),
+        ("server_id=edge-2.eu".into(), RelayTarget::Server(8)),
+        ("server_id=8".into(), RelayTarget::Server(8)),
+        ("server_id=leader".into(), RelayTarget::Server(8)),
+    ] {
+        for path in ["/v1/agent/monitor", "/v1/agent/host"] {
+            assert_eq!(world.relayed(Method::Get, &format!("{path}?{named}"), "").0, to, "{path} {named}");
+        }
+    }
+    world.status.leader = None;
+    let why = world.monitor("/v1/agent/monitor?server_id=leader").unwrap_err();
+    assert_eq!(why, "500 No cluster leader");
 }
 
 /// The metrics' names and labels with their values.
@@ -397,7 +422,7 @@ fn agent_host_needs_enable_debug() {
     let host = world.json("/v1/agent/host");
     assert_eq!(host["AgentID"], node_id(1).to_string());
     assert!(host["HostData"]["Disk"].is_object());
-    assert_eq!(world.get("/v1/agent/host?server_id=other").status, 501);
+    assert_eq!(world.get("/v1/agent/host?server_id=other").status, 404);
 }
 
 #[test]

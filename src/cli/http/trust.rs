@@ -15,14 +15,12 @@ const MAX_FILES: usize = 10_000;
 #[derive(Debug)]
 pub struct Trust {
     flags: TlsFlags,
-    /// Names that the agent may have besides the one it is asked by.
-    other_names: Vec<String>,
     built: OnceLock<Result<TlsClient, String>>,
 }
 
 impl Trust {
-    pub fn new(flags: TlsFlags, other_names: Vec<String>) -> Trust {
-        Trust { flags, other_names, built: OnceLock::new() }
+    pub fn new(flags: TlsFlags) -> Trust {
+        Trust { flags, built: OnceLock::new() }
     }
 
     pub fn flags(&self) -> &TlsFlags {
@@ -47,7 +45,6 @@ impl Trust {
             trust: self.authorities()?,
             own,
             server_name: Some(flags.server_name.clone()).filter(|name| !name.is_empty()),
-            other_names: self.other_names.clone(),
         };
         TlsClient::new(&options).map_err(|why| match &options.trust {
             ClientTrust::Machine => format!("Nobody can be trusted: {why}. Name an authority with -ca-cert"),

@@ -25,14 +25,6 @@ impl HttpClient {
         path: &str,
         query: QueryPairs<'_>,
     ) -> Result<WebSocketStream<AgentSocket>, RequestError> {
-        self.following(path, query, |client| client.websocket_here(path, query))
-    }
-
-    fn websocket_here(
-        &self,
-        path: &str,
-        query: QueryPairs<'_>,
-    ) -> Result<WebSocketStream<AgentSocket>, RequestError> {
         let request = self.request("GET", path, query).body(()).map_err(|e| self.no_answer(&e.into()))?;
         let (mut head, ()) = request.into_parts();
         let uri = head.uri.clone();

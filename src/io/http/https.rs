@@ -160,12 +160,7 @@ mod tests {
     #[test]
     fn a_stream_carries_what_is_said() {
         let settings = settings(LONG);
-        let options = TlsClientOptions {
-            trust: ClientTrust::Anybody,
-            own: None,
-            server_name: None,
-            other_names: vec![],
-        };
+        let options = TlsClientOptions { trust: ClientTrust::Anybody, own: None, server_name: None };
         let client = TlsClient::new(&options).unwrap();
         smol::block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,21 +1,25 @@
-//! A link to another machine: one connection, with a stream of its own for each class of traffic in each direction. A stream begins
-//! with its class; each message on it with its length.
+//! A link to another machine: one connection, with a stream of its own for each class of traffic in each direction, and a two-way one
+//! for each request that is relayed. A stream of a class begins with the class; each message on it with its length.
 //!
 //! Refuses to know: what messages say. Invariants: order holds on a stream; a message longer than any may be, a class that
 //! nodes do not speak, or a second stream of one class ends the link; of what is announced no more is kept than has come.
 
 use super::enrolment_request::Enrolment;
 use super::lanes::Lanes;
+use super::relay_stream::{RELAY_OPEN_TIMEOUT, RelayAsked, RelayNotOpened, RelayStream};
+use super::transport;
 use crate::executor;
 use async_channel::Sender;
 use quinn::{Connection, ConnectionError, RecvStream, SendStream, TransportErrorCode, VarInt};
-use smol::Executor;
+use smol::future::or;
+use smol::{Executor, Timer};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wire::credential::LinkRefusal;
 use wire::frame::{MAX_SENT_BYTES, TrafficClass};
+use wire::relay::RelayHeader;
 use wire::rpc::Peer;
 
 /// TLS's alert for two sides without a protocol in common.
@@ -66,6 +70,8 @@ pub enum LinkEvent {
     },
     /// A machine has shown a join token, and waits for an answer.
     Enrol(Enrolment),
+    /// The link's peer wants a user's request to be answered.
+    Relay(RelayAsked),
 }
 
 /// Why a link ended, or did not come to be.
@@ -147,6 +153,7 @@ impl Link {
     pub fn new(id: LinkId, own: Peer, at: LinkPeer, connection: Connection) -> Link {
         let LinkPeer { peer, process, is_dialed } = at;
         let is_of_nodes = [own, peer].iter().any(|end| matches!(end, Peer::Node(_)));
+        connection.set_max_concurrent_bi_streams(VarInt::from_u32(transport::max_relays_of(peer)));
         let (lanes, refusal) = (Lanes::new(), OnceLock::new());
         Link(Arc::new(Shared { id, peer, process, is_of_nodes, is_dialed, connection, lanes, refusal }))
     }
@@ -202,6 +209,21 @@ impl Link {
         close(&self.0.connection, refusal);
     }
 
+    /// A stream to another agent that takes it. Nothing is asked before.
+    pub async fn relay(&self, header: RelayHeader) -> Result<RelayStream, RelayNotOpened> {
+        let opened = async {
+            let opened = self.0.connection.open_bi().await.map_err(|_| RelayNotOpened::Silent)?;
+            let mut stream = RelayStream::new(opened);
+            stream.welcomed(header).await?;
+            Ok(stream)
+        };
+        or(opened, async {
+            Timer::after(RELAY_OPEN_TIMEOUT).await;
+            Err(RelayNotOpened::Silent)
+        })
+        .await
+    }
+
     fn may_carry(&self, class: TrafficClass) -> bool {
         !self.0.is_of_nodes || matches!(class, TrafficClass::Requests | TrafficClass::Forwarded)
     }
@@ -213,12 +235,27 @@ impl Link {
         for class in TrafficClass::ALL.into_iter().filter(|class| self.may_carry(*class)) {
             executor::spawn(&executor, write(self.clone(), class)).detach();
         }
+        executor::spawn(&executor, self.clone().accept_relays(executor.clone(), events.clone())).detach();
         self.accept_streams(&executor, &events).await;
         let ended = LinkEnd::from(self.0.connection.closed().await);
         self.0.lanes.close();
         let why = self.0.refusal.get().map_or(ended, |refusal| LinkEnd::Closed(*refusal));
         // and so here
         let _ = events.send(LinkEvent::Down { link: self, why }).await;
+    }
+
+    /// Until the connection ends. How many there are at once, the connection itself bounds.
+    async fn accept_relays(self, executor: Arc<Executor<'static>>, events: Sender<LinkEvent>) {
+        while let Ok(opened) = self.0.connection.accept_bi().await {
+            let (link, events) = (self.clone(), events.clone());
+            let hear = async move {
+                if let Some(asked) = RelayStream::new(opened).asked(link).await {
+                    // an agent that takes no events any more is about to end
+                    let _ = events.send(LinkEvent::Relay(asked)).await;
+                }
+            };
+            executor::spawn(&executor, hear).detach();
+        }
     }
 
     /// Until the connection ends.

@@ -1,5 +1,5 @@
 //! Links between machines: QUIC over one UDP port, both sides known by keys and by the region's signature, a stream for each class of
-//! traffic (decision 0093).
+//! traffic (decision 0093), and one for each request that is relayed (decision 0098).
 //!
 //! Refuses to know: raft, requests, and which links there should be. Invariants: nobody is believed to be a machine of the region who
 //! has not shown its credential; queues, handshakes, messages and time are bounded.
@@ -14,6 +14,7 @@ mod lanes;
 mod link;
 mod machine_key;
 mod refusal_log;
+mod relay_stream;
 mod runtime;
 #[cfg(test)]
 mod tests;
@@ -27,4 +28,5 @@ pub use enrolment_request::Enrolment;
 pub use identity::{LinkIdentity, RegionKey, digest};
 pub use link::{Link, LinkEnd, LinkEvent, LinkId, LinkTraffic};
 pub use machine_key::MachineKey;
+pub use relay_stream::{RelayAsked, RelayBroken, RelayNotOpened, RelayReceiver, RelaySender, RelayStream};
 pub use transport::HANDSHAKE_TIMEOUT;

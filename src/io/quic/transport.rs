@@ -26,8 +26,13 @@ const KEEP_ALIVE: Duration = Duration::from_secs(3);
 /// What may be under way on one stream, and be read by nobody yet: half a minute of a line of 64 kbit/s, and a quarter of a second of
 /// one of 8 Mbit/s.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// All streams of a link, so that none waits for room that another one has taken.
-const LINK_WINDOW_BYTES: u32 = (TrafficClass::ALL.len() as u32 + 1) * STREAM_WINDOW_BYTES;
+/// Requests that are relayed over one link at once, as the accepting side says: whoever has more to ask waits.
+const MAX_RELAYS_OF_SERVER: u32 = 256;
+const MAX_RELAYS_OF_NODE: u32 = 16;
+/// All streams of a link, so that none waits for room that another one has taken. It is what may come, and nothing is set aside for
+/// it: only a stream that nobody reads holds its own part.
+const LINK_WINDOW_BYTES: u32 =
+    (TrafficClass::ALL.len() as u32 + 1 + MAX_RELAYS_OF_SERVER) * STREAM_WINDOW_BYTES;
 /// Names are not looked at: whom a machine is, its credential says.
 pub const SERVER_NAME: &str = "drover";
 /// As large as datagrams become on Ethernet.
@@ -71,10 +76,18 @@ pub fn enrolling(key: &MachineKey) -> io::Result<ClientConfig> {
     Ok(dialing)
 }
 
+/// How many requests a machine at the other end may have relayed over its link at once.
+pub fn max_relays_of(peer: Peer) -> u32 {
+    match peer {
+        Peer::Server(_) => MAX_RELAYS_OF_SERVER,
+        Peer::Node(_) => MAX_RELAYS_OF_NODE,
+    }
+}
+
 fn transport(idle_millis: u32, keep_alive: Option<Duration>) -> TransportConfig {
     let mut config = TransportConfig::default();
     config
-        // the one on which credentials are shown
+        // the one on which credentials are shown; a link allows more
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .max_concurrent_uni_streams(VarInt::from_u32(TrafficClass::ALL.len() as u32))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))

@@ -11,8 +11,7 @@ use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
-    SignatureScheme, StreamOwned,
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, StreamOwned,
 };
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -36,8 +35,6 @@ pub struct TlsClientOptions {
     pub own: Option<(Vec<u8>, Vec<u8>)>,
     /// The name that a server has to have, instead of the host that is asked for.
     pub server_name: Option<String>,
-    /// Names that a server may have as well.
-    pub other_names: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -130,7 +127,7 @@ impl<S: Read + Write> Write for TlsSocket<S> {
     }
 }
 
-/// Takes a server that has one of the names, from one of the authorities; or anybody. That a server has the key of its certificate is
+/// Takes a server that has the name, from one of the authorities; or anybody. That a server has the key of its certificate is
 /// checked in any case.
 #[derive(Debug)]
 struct ServerVerifier {
@@ -138,7 +135,6 @@ struct ServerVerifier {
     authorities: Option<Arc<WebPkiServerVerifier>>,
     /// Trusted as they are.
     known: Vec<CertificateDer<'static>>,
-    other_names: Vec<ServerName<'static>>,
     algorithms: rustls::crypto::WebPkiSupportedAlgorithms,
 }
 
@@ -161,9 +157,8 @@ impl ServerVerifier {
                 Some(verifier.build().map_err(|e| e.to_string())?)
             }
         };
-        let other_names = options.other_names.iter().map(|text| name(text)).collect::<Result<_, _>>()?;
         let algorithms = provider().signature_verification_algorithms;
-        Ok(ServerVerifier { authorities, known, other_names, algorithms })
+        Ok(ServerVerifier { authorities, known, algorithms })
     }
 }
 
@@ -184,27 +179,11 @@ impl ServerCertVerifier for ServerVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some(authorities) = &self.authorities else { return Ok(ServerCertVerified::assertion()) };
-        let verify = |name: &ServerName<'_>| {
-            if self.known.iter().any(|known| known == certificate) {
-                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-                return Ok(ServerCertVerified::assertion());
-            }
-            authorities.verify_server_cert(certificate, intermediates, name, ocsp, now)
-        };
-        let is_other_name = |error: &Error| {
-            matches!(
-                error,
-                Error::InvalidCertificate(
-                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
-                )
-            )
-        };
-        match verify(name) {
-            Err(error) if is_other_name(&error) => {
-                self.other_names.iter().find_map(|other| verify(other).ok()).ok_or(error)
-            }
-            result => result,
+        if self.known.iter().any(|known| known == certificate) {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            return Ok(ServerCertVerified::assertion());
         }
+        authorities.verify_server_cert(certificate, intermediates, name, ocsp, now)
     }
 
     fn verify_tls12_signature(

@@ -9,6 +9,7 @@ use model::resources::{Amount, Holding};
 use state::samples::{AT, alloc, eval, eval_id, info, node_id, place};
 use wire::credential::Credential;
 use wire::http::{ForwardedResponse, Method, NodeHttpReply, NodeHttpRequest, Request};
+use wire::relay::{RelayHeader, RelayRefusal, RelayWelcome, RelayedAnswer, RelayedRequest};
 use wire::request::{Refusal, RefusalKind};
 use wire::rpc::{NodeReply, NodeRequest, Peer};
 use wire::server_rpc::{InFlightPlan, RemoteDecision, RemoteTask, ServerReply, ServerRequest, TakenOnNode};
@@ -48,6 +49,20 @@ pub fn for_nodes(s: &mut Samples) {
     s.add("answered", &NodeHttpReply::Answered(response()));
     s.add("not done", &NodeHttpReply::NotDone);
     s.add("refused", &NodeHttpReply::Refused(Refusal::new(RefusalKind::Busy, "no")));
+}
+
+pub fn relays(s: &mut Samples) {
+    s.add("node", &RelayHeader { to: Peer::Node(node_id(1)), hops: 1 });
+    s.add("server", &RelayHeader { to: Peer::Server(300), hops: 2 });
+    s.add("taken", &RelayWelcome::Taken);
+    s.add("not here", &RelayWelcome::Refused(RelayRefusal::NotHere));
+    s.add("busy", &RelayWelcome::Refused(RelayRefusal::Busy));
+    s.add("wrong role", &RelayWelcome::Refused(RelayRefusal::WrongRole));
+    s.add("malformed", &RelayWelcome::Refused(RelayRefusal::Malformed));
+    s.add("write", &RelayedRequest(request()));
+    s.add("whole", &RelayedAnswer::Whole(response()));
+    s.add("stream", &RelayedAnswer::Stream { content_type: "text/plain".into() });
+    s.add("session", &RelayedAnswer::Session);
 }
 
 pub fn credentials(s: &mut Samples) {

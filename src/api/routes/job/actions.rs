@@ -3,17 +3,19 @@
 //! Refuses to know: what is run. Which task is meant is found here; the command is the node's to say, from the version that
 //! it runs.
 
+use crate::presentation::Form;
 use crate::response::Response;
-use crate::routes::client::{alloc_id, bad, known_on_this_node, session};
+use crate::routes::client::{alloc_id, ask_client, bad, elsewhere, known, needs_websocket};
 use crate::routes::job;
 use crate::shape::action::ActionShape;
 use crate::watch::WatchKey;
-use crate::{Call, RouteOutcome, blocking};
+use crate::{Call, RelayTarget, RouteOutcome, blocking};
 use model::alloc::Allocation;
 use model::id::JobKey;
 use model::job::{Task, TaskGroup, no_action};
 use state::view::Table;
 use wire::client_rpc::ClientRequest;
+use wire::http::Request;
 
 pub fn list(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
@@ -31,16 +33,40 @@ pub fn run(call: &Call<'_>, job: &str) -> Result<RouteOutcome, Response> {
     let action = given(call, "action").ok_or_else(|| bad("action name is required"))?;
     let id = alloc_id(q.text("allocID").unwrap_or_default())?;
     let tty = q.flag("tty", false)?;
-    let alloc = known_on_this_node(call, id)?;
+    let ask = |task: &str| ClientRequest::Action {
+        alloc: id,
+        task: task.to_string(),
+        action: action.to_string(),
+        tty,
+    };
+    if call.ctx.reader.is_none() {
+        // a server that relays the request names the task
+        let task =
+            given(call, "task").ok_or_else(|| bad("task name is required at an agent without a server"))?;
+        needs_websocket(call)?;
+        return Ok(ask_client(call, ask(task), Form::Session));
+    }
+    let alloc = known(call, id)?;
     belongs(call, job, &alloc)?;
     let spec = call.view()?.job_spec(&alloc.job, alloc.job_create_index, alloc.job_version)?;
     let group = spec.as_ref().and_then(|spec| spec.group(&alloc.group));
     let group = group.ok_or_else(|| bad(format!("allocation \"{id}\" is of a version that is gone")))?;
-    let task = task_meant(group, given(call, "task"), action)?;
-    session(
-        call,
-        ClientRequest::Action { alloc: id, task: task.name.clone(), action: action.to_string(), tty },
-    )
+    let task = &task_meant(group, given(call, "task"), action)?.name;
+    needs_websocket(call)?;
+    Ok(match elsewhere(call, &alloc) {
+        Some(node) => RouteOutcome::Relay(RelayTarget::Node(node), Box::new(with_task(call, task))),
+        None => ask_client(call, ask(task), Form::Session),
+    })
+}
+
+/// The request with the task that is meant, for a node that has no state.
+fn with_task(call: &Call<'_>, task: &str) -> Request {
+    let mut request = call.request.clone();
+    if given(call, "task").is_none() {
+        let escaped: String = task.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        request.query.push_str(&format!("&task={escaped}"));
+    }
+    request
 }
 
 fn given<'a>(call: &'a Call<'_>, name: &str) -> Option<&'a str> {

@@ -6,6 +6,8 @@ use super::machine::{ANY, Machine, Stranger, awaited, linked, node, say, server}
 use std::net::UdpSocket;
 use wire::credential::LinkRefusal;
 use wire::frame::{MAX_SENT_BYTES, TrafficClass};
+use wire::record;
+use wire::relay::{RelayRefusal, RelayWelcome};
 use wire::rpc::Peer;
 
 /// What becomes of a link on which these streams begin.
@@ -61,6 +63,29 @@ fn a_message_that_never_ends_holds_up_nothing_else() {
     let whole = stream(TrafficClass::Requests, &[1, 0, 0, 0, 77]);
     let _open = (say(&connection, &announced), say(&connection, &whole));
     assert_eq!(machine.frame(), (TrafficClass::Requests, vec![77]));
+}
+
+/// It is refused, and the link stays: nothing of the region's own is spoken there.
+#[test]
+fn a_two_way_stream_of_garbage_is_refused() {
+    let refused = record::encode(&RelayWelcome::Refused(RelayRefusal::Malformed));
+    let header = |bytes: &[u8]| [&(bytes.len() as u32).to_le_bytes(), bytes].concat();
+    for said in [header(&[9; 40]), u32::MAX.to_le_bytes().to_vec(), header(&[1, 1]), header(&[])] {
+        for identity in [server(1), node()] {
+            let machine = Machine::new(server(9));
+            let stranger = Stranger::new(identity);
+            let connection = stranger.connect(machine.address);
+            machine.up();
+            let heard = awaited(async {
+                let (mut to, mut from) = connection.open_bi().await.expect("there is room for a stream");
+                to.write_all(&said).await.expect("it is sent");
+                from.read_to_end(100).await.expect("it is answered")
+            });
+            assert_eq!(heard, header(&refused), "{said:?}");
+            let _open = say(&connection, &stream(TrafficClass::Requests, &[1, 0, 0, 0, 77]));
+            assert_eq!(machine.frame(), (TrafficClass::Requests, vec![77]));
+        }
+    }
 }
 
 #[test]

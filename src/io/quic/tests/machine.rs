@@ -4,7 +4,7 @@ use super::super::identity::{LinkIdentity, RegionKey};
 use super::super::link::{Link, LinkEnd, LinkEvent};
 use super::super::runtime::ExecutorRuntime;
 use super::super::transport::{Configs, HANDSHAKE_TIMEOUT};
-use super::super::{Endpoint, Enrolment, handshake};
+use super::super::{Endpoint, Enrolment, RelayAsked, handshake};
 use async_channel::{Receiver, Sender};
 use model::id::NodeId;
 use smol::future::or;
@@ -84,6 +84,7 @@ impl Machine {
             LinkEvent::Frame { class, .. } => panic!("a message on {class:?}"),
             LinkEvent::Down { why, .. } => panic!("{why}"),
             LinkEvent::Enrol(asked) => panic!("{} wants to join", asked.request.machine),
+            LinkEvent::Relay(asked) => panic!("a request to {}", asked.header.to),
         }
     }
 
@@ -93,6 +94,15 @@ impl Machine {
             LinkEvent::Up(link) => panic!("a link to {}", link.peer()),
             LinkEvent::Down { why, .. } => panic!("{why}"),
             LinkEvent::Enrol(asked) => panic!("{} wants to join", asked.request.machine),
+            LinkEvent::Relay(asked) => panic!("a request to {}", asked.header.to),
+        }
+    }
+
+    /// A request that the other end wants to have relayed.
+    pub async fn relayed(&self) -> RelayAsked {
+        match self.events.recv().await.expect("the endpoint lives") {
+            LinkEvent::Relay(asked) => asked,
+            _ => panic!("something else than a request"),
         }
     }
 

@@ -6,5 +6,6 @@ mod links;
 mod machine;
 mod refusals;
 mod relay;
+mod relay_streams;
 mod slow_lines;
 mod stored;
