@@ -113,7 +113,7 @@ fn a_lone_server_that_makes_a_key_can_be_found() {
 
 #[test]
 fn the_key_of_a_region_is_made_once_and_never_twice_the_same() {
-    let (one, other) = (Scratch::new("one"), Scratch::new("other"));
+    let (one, other) = (Scratch::new("first-key"), Scratch::new("second-key"));
     for dir in [&one, &other] {
         assert_eq!(init_region(&dir.0, "global"), Ok(()));
     }
