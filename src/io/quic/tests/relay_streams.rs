@@ -41,7 +41,7 @@ fn a_request_and_its_endless_answer_pass_in_both_directions() {
         let (mut asking, mut answering) = {
             let hear = async {
                 let came: RelayAsked = machine.relayed().await;
-                assert_eq!((came.link.peer(), came.header), (from, TO));
+                assert_eq!((came.from, came.header), (from, TO));
                 came.take().await.expect("it is still there")
             };
             let (asking, answering) = awaited(zip(link.relay(TO), hear));
