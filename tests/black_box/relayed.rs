@@ -76,6 +76,7 @@ fn a_session_passes_input_size_and_status_through_other_servers() {
     let mut said = String::new();
     shell.stdout.take().expect("a pipe").read_to_string(&mut said).expect("text");
     assert!(said.contains("a terminal") && said.contains("got word"), "{said}");
+    assert!(shell.wait().expect("its end").success());
 }
 
 /// Nobody is left behind when a user goes away.

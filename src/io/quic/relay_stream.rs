@@ -14,7 +14,7 @@ use wire::rpc::Peer;
 
 /// How long the other side may take to say whether it takes a stream.
 pub const RELAY_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Whoever waited for more has to be told that the answer is not whole.
+/// The code that tells a reader who waits for more that the answer is not whole.
 const BROKEN_OFF: VarInt = VarInt::from_u32(1);
 /// What is made room for before anything has come, and what is taken at a time.
 const PIECE_BYTES: usize = 64 << 10;
