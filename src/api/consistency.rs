@@ -4,7 +4,7 @@
 
 use crate::query::Query;
 use crate::response::Response;
-use crate::routes::{AnsweredBy, MatchedRoute, agent, client};
+use crate::routes::{AnsweredBy, MatchedRoute, client};
 use crate::{Call, RelayTarget, RequestContext, RouteOutcome, Wait, WaitState, blocking};
 use model::time::Span;
 use wire::request::{Refusal, RefusalKind};
@@ -40,7 +40,7 @@ fn without_server(call: &Call<'_>, found: &MatchedRoute) -> Result<Option<RouteO
         AnsweredBy::OfAlloc => client::holds_alloc(call, found.name()),
         AnsweredBy::OfNamedAlloc => client::holds_alloc(call, call.query.text("allocID").unwrap_or_default()),
         AnsweredBy::OfNode => client::is_this_node(call),
-        AnsweredBy::OfAgent => agent::is_this_agent(call),
+        AnsweredBy::OfAgent => client::is_this_agent(call),
         AnsweredBy::Leader | AnsweredBy::Read | AnsweredBy::Any => false,
     };
     if is_answered_here {

@@ -39,7 +39,9 @@ fn any_server_answers_for_a_node_that_another_one_is_linked_to() {
     drover(&["alloc", "signal", "-s", "SIGHUP", &id]).exits(0);
     within("the signal has come", || drover(&["alloc", "logs", &id]).out.contains("got it").then_some(()));
     drover(&["alloc", "restart", &id]).exits(0);
-    within("another process runs", || (!is_alive(pid) && node.node.await_pid("web") != pid).then_some(()));
+    within("another process runs", || {
+        node.told_pids().into_iter().find(|told| *told != pid && is_alive(*told))
+    });
     let refused = web::send(asked.node.port, "GET", &format!("/v1/client/fs/cat/{id}?path=none"), "");
     assert_eq!(refused.status, 404, "its own status comes back: {}", refused.text());
     let metadata = web::send(asked.node.port, "GET", &format!("/v1/client/metadata?node_id={node_id}"), "");
@@ -74,6 +76,7 @@ fn a_session_passes_input_size_and_status_through_other_servers() {
     let mut said = String::new();
     shell.stdout.take().expect("a pipe").read_to_string(&mut said).expect("text");
     assert!(said.contains("a terminal") && said.contains("got word"), "{said}");
+    assert!(shell.wait().expect("its end").success());
 }
 
 /// Nobody is left behind when a user goes away.

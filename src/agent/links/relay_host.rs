@@ -52,7 +52,7 @@ impl RelayHost {
             let Some(_place) = host.places.try_acquire_arc() else {
                 return asked.refuse(RelayRefusal::Busy).await;
             };
-            match course((host.server, host.node), asked.link.peer(), asked.header) {
+            match course((host.server, host.node), asked.from, asked.header) {
                 RelayCourse::Answer { here_only } => {
                     if let Some(stream) = asked.take().await {
                         host.service.clone().serve_relayed(stream, here_only).await;

@@ -26,7 +26,7 @@ const NO_PATH: &str = "No path to node";
 #[derive(Default)]
 pub struct RelayPaths {
     pub links: LinkSender,
-    /// Of a node whose agent is no server.
+    /// The node's own, where its agent is no server.
     node_links: OnceLock<NodeLinkSender>,
 }
 

@@ -65,17 +65,10 @@ pub fn servers(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     Ok(RouteOutcome::Respond(Response::json(&asked, call.query.pretty)))
 }
 
-/// The request names this agent, or none.
-pub fn is_this_agent(call: &Call<'_>) -> bool {
-    let named = |name: &str| call.query.text(name).filter(|id| !id.is_empty());
-    let own_node = |id: &str| call.ctx.client.is_some_and(|c| c.node_id.to_string() == id);
-    named("server_id").is_none() && named("node_id").is_none_or(own_node)
-}
-
 /// The agent that is meant. `None`: this one.
 fn agent_meant(call: &Call<'_>) -> Result<Option<RelayTarget>, Response> {
     let (ctx, q) = (call.ctx, &call.query);
-    if is_this_agent(call) {
+    if client::is_this_agent(call) {
         return Ok(None);
     }
     if let Some(id) = q.text("node_id").filter(|id| !id.is_empty()) {

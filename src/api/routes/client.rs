@@ -190,6 +190,13 @@ pub fn is_this_node(call: &Call<'_>) -> bool {
     named_node(call).is_ok_and(|id| id.is_none_or(|id| id.parse().is_ok_and(|id| own == Some(id))))
 }
 
+/// The request names this agent, or none.
+pub fn is_this_agent(call: &Call<'_>) -> bool {
+    let named = |name: &str| call.query.text(name).filter(|id| !id.is_empty());
+    let own_node = |id: &str| call.ctx.client.is_some_and(|c| c.node_id.to_string() == id);
+    named("server_id").is_none() && named("node_id").is_none_or(own_node)
+}
+
 /// This agent's node has the allocation, as it knows itself.
 pub fn holds_alloc(call: &Call<'_>, id: &str) -> bool {
     let held = call.ctx.client.map_or(&[][..], |client| &client.allocs);

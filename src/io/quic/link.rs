@@ -247,9 +247,9 @@ impl Link {
     /// Until the connection ends. How many there are at once, the connection itself bounds.
     async fn accept_relays(self, executor: Arc<Executor<'static>>, events: Sender<LinkEvent>) {
         while let Ok(opened) = self.0.connection.accept_bi().await {
-            let (link, events) = (self.clone(), events.clone());
+            let (from, events) = (self.0.peer, events.clone());
             let hear = async move {
-                if let Some(asked) = RelayStream::new(opened).asked(link).await {
+                if let Some(asked) = RelayStream::new(opened).asked(from).await {
                     // an agent that takes no events any more is about to end
                     let _ = events.send(LinkEvent::Relay(asked)).await;
                 }

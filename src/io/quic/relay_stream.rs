@@ -3,7 +3,6 @@
 //! Refuses to know: what is asked. Invariants: a stream that ends without its last word is reset, so that half an answer is never taken for
 //! a whole one; either side's end is the other one's; nothing is kept here of what the reader has not taken.
 
-use super::link::Link;
 use hyper::body::Bytes;
 use quinn::{RecvStream, SendStream, VarInt};
 use smol::Timer;
@@ -11,10 +10,11 @@ use smol::future::or;
 use std::time::Duration;
 use wire::record::{self, Record};
 use wire::relay::{MAX_HEADER_BYTES, RelayHeader, RelayRefusal, RelayWelcome};
+use wire::rpc::Peer;
 
 /// How long the other side may take to say whether it takes a stream.
 pub const RELAY_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Whoever waited for more has to be told that the answer is not whole.
+/// The code that tells a reader who waits for more that the answer is not whole.
 const BROKEN_OFF: VarInt = VarInt::from_u32(1);
 /// What is made room for before anything has come, and what is taken at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -47,7 +47,8 @@ pub struct RelayReceiver(RecvStream);
 
 /// A stream that another machine has opened.
 pub struct RelayAsked {
-    pub link: Link,
+    /// The link's peer.
+    pub from: Peer,
     pub header: RelayHeader,
     stream: RelayStream,
 }
@@ -70,13 +71,13 @@ impl RelayStream {
     }
 
     /// Reads whom it is for. Whoever says something else is told so.
-    pub(super) async fn asked(mut self, link: Link) -> Option<RelayAsked> {
+    pub(super) async fn asked(mut self, from: Peer) -> Option<RelayAsked> {
         let header = or(self.receiver.receive(MAX_HEADER_BYTES), async {
             Timer::after(RELAY_OPEN_TIMEOUT).await;
             Err(RelayBroken)
         });
         match header.await {
-            Ok(header) => Some(RelayAsked { link, header, stream: self }),
+            Ok(header) => Some(RelayAsked { from, header, stream: self }),
             Err(RelayBroken) => {
                 self.refuse(RelayRefusal::Malformed).await;
                 None

@@ -26,9 +26,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(3);
 /// What may be under way on one stream, and be read by nobody yet: half a minute of a line of 64 kbit/s, and a quarter of a second of
 /// one of 8 Mbit/s.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// Requests that are relayed over one link at once, as the accepting side says: whoever has more to ask waits.
+/// Requests that are relayed over one link at once, as the accepting side says: whoever has more to ask waits. That there is room again is
+/// told in eighths of it, so a node has 16 in any case, and a server 220.
 const MAX_RELAYS_OF_SERVER: u32 = 256;
-const MAX_RELAYS_OF_NODE: u32 = 16;
+const MAX_RELAYS_OF_NODE: u32 = 20;
 /// All streams of a link, so that none waits for room that another one has taken. It is what may come, and nothing is set aside for
 /// it: only a stream that nobody reads holds its own part.
 const LINK_WINDOW_BYTES: u32 =
