@@ -227,7 +227,7 @@ pub fn node_identity(dir: &DataDir, node: NodeId) -> Result<Option<LinkIdentity>
     }
 }
 
-/// Whom a server's credential on the disk names: its raft id is chosen with its log, later. A region knows by it who asks again.
+/// The peer that a server's credential on the disk names: its raft id is chosen with its log, later. A region knows by it who asks again.
 fn server_of(key: &MachineKey) -> Peer {
     let [a, b, c, d, e, f, g, h, ..] = key.public();
     Peer::Server(server_id(u64::from_le_bytes([a, b, c, d, e, f, g, h])))

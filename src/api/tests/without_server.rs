@@ -105,27 +105,27 @@ fn requests_for_servers_are_forwarded_to_one() {
 fn another_nodes_allocation_is_asked_through_a_server() {
     let (own, other) = (alloc_id(1), alloc_id(2));
     for (method, path, body) in [
-        (Method::Get, "/v1/client/fs/ls/ID", ""),
-        (Method::Get, "/v1/client/fs/stat/ID?path=a", ""),
-        (Method::Get, "/v1/client/allocation/ID/stats", ""),
-        (Method::Get, "/v1/client/allocation/ID/gc", ""),
-        (Method::Put, "/v1/client/allocation/ID/restart", ""),
-        (Method::Put, "/v1/client/allocation/ID/signal", "{}"),
+        (Method::Get, "/v1/client/fs/ls/$id", ""),
+        (Method::Get, "/v1/client/fs/stat/$id?path=a", ""),
+        (Method::Get, "/v1/client/allocation/$id/stats", ""),
+        (Method::Get, "/v1/client/allocation/$id/gc", ""),
+        (Method::Put, "/v1/client/allocation/$id/restart", ""),
+        (Method::Put, "/v1/client/allocation/$id/signal", "{}"),
     ] {
-        let at = |id: AllocId| outcome(method, &path.replace("ID", &id.to_string()), body);
+        let at = |id: AllocId| outcome(method, &path.replace("$id", &id.to_string()), body);
         assert_eq!((at(own), at(other)), ("node".into(), "relayed".into()), "{path}");
     }
     let checks = format!("/v1/allocation/{own}/checks");
     assert_eq!(outcome(Method::Get, &checks, ""), "200");
     for path in [
-        "/v1/client/fs/logs/ID?task=t&type=stdout",
-        "/v1/client/fs/cat/ID?path=a",
-        "/v1/client/fs/readat/ID?path=a",
-        "/v1/client/fs/stream/ID?path=a",
-        "/v1/client/allocation/ID/exec?task=t&command=[%22a%22]",
-        "/v1/job/web/action?action=a&task=t&allocID=ID",
+        "/v1/client/fs/logs/$id?task=t&type=stdout",
+        "/v1/client/fs/cat/$id?path=a",
+        "/v1/client/fs/readat/$id?path=a",
+        "/v1/client/fs/stream/$id?path=a",
+        "/v1/client/allocation/$id/exec?task=t&command=[%22a%22]",
+        "/v1/job/web/action?action=a&task=t&allocID=$id",
     ] {
-        let at = |id: AllocId| outcome(Method::Get, &path.replace("ID", &id.to_string()), "");
+        let at = |id: AllocId| outcome(Method::Get, &path.replace("$id", &id.to_string()), "");
         assert_eq!((at(own), at(other)), ("node".into(), "relayed".into()), "{path}");
     }
     let unnamed = format!("/v1/job/web/action?action=a&allocID={own}");
