@@ -50,7 +50,7 @@ pub fn init_region(data_dir: &Path, region: &str) -> Result<(), String> {
         .map_err(|e| format!("the kernel gave no randomness for a key: {e}"))?;
     let failed = |e: std::io::Error| format!("the region's key: {e}");
     let (region_key, key) = (RegionKey::from_secret(&secret).map_err(failed)?, files.key()?);
-    files.mark_founder()?;
+    files.mark_founder_of(&region_key.public())?;
     files.store(&StoredIdentity {
         key: key.stored().clone(),
         credential: region_key.credential_for(&name, server_of(&key), key.public()),
@@ -185,7 +185,7 @@ fn take(
     match (role, link.peer(), identity.region_secret) {
         (JoinRole::Server, Peer::Server(_), Some(secret)) => {
             config.server.encrypt = Some(Secret::new(secret.0));
-            config.server.founds = files.is_founder();
+            config.server.founds = files.is_founder_of(&identity.region_key);
             // a server that was alone without a key has to be found by others now
             region::complete(config, &files::machine());
             region::problem(config).map_or(Ok(()), |why| Err(why.into()))

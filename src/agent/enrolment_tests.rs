@@ -111,6 +111,18 @@ fn a_lone_server_that_makes_a_key_can_be_found() {
     assert!(why.contains("has joined region \"europe\""), "{why}");
 }
 
+/// As after `server init` on the wrong machine, whose identity was removed as the refusal says.
+#[test]
+fn a_server_that_joins_after_all_founds_nothing() {
+    let dir = Scratch::new("after-all");
+    assert_eq!(init_region(&dir.0, "global"), Ok(()));
+    fs::remove_file(dir.files().path()).expect("it was written");
+    dir.files().store(&identity("global", Peer::Server(7), Some([7; 32]))).expect("it is written");
+    let mut config = config(&dir, &[]);
+    assert_eq!(completed(&mut config), Ok(()));
+    assert!(config.server.encrypt.is_some() && !config.server.founds);
+}
+
 #[test]
 fn the_key_of_a_region_is_made_once_and_never_twice_the_same() {
     let (one, other) = (Scratch::new("first-key"), Scratch::new("second-key"));

@@ -32,7 +32,7 @@ impl IdentityFiles {
         self.dir.join("key")
     }
 
-    /// There from when this machine makes its region's key until the region has begun.
+    /// From when this machine makes its region's key until the region has begun: the public half of that key.
     fn founder_path(&self) -> PathBuf {
         self.dir.join("founder")
     }
@@ -67,14 +67,14 @@ impl IdentityFiles {
         Ok(key)
     }
 
-    /// Whether this machine is to begin its region.
-    pub fn is_founder(&self) -> bool {
-        self.founder_path().exists()
+    /// Whether this machine is to begin the region of that key. What is left of an attempt to found another one says nothing.
+    pub fn is_founder_of(&self, region_key: &[u8; 32]) -> bool {
+        fs::read(self.founder_path()).is_ok_and(|marked| marked == region_key)
     }
 
-    pub fn mark_founder(&self) -> Result<(), String> {
+    pub fn mark_founder_of(&self, region_key: &[u8; 32]) -> Result<(), String> {
         let path = self.founder_path();
-        self.write(&path, &[]).map_err(|e| format!("{}: {e}", path.display()))
+        self.write(&path, region_key).map_err(|e| format!("{}: {e}", path.display()))
     }
 
     /// The region has begun: a copy of this directory on an empty disk is not to begin a second one.
@@ -166,6 +166,18 @@ mod tests {
         let why = files.exposure().expect("its group can read it");
         assert!(why.contains("mode 640") && why.contains("chmod 600"), "{why}");
         assert_ne!(files.key().expect("another").public(), key.public(), "it would be another machine");
+    }
+
+    #[test]
+    fn a_founder_is_one_of_its_own_region_until_that_has_begun() {
+        let scratch = Scratch::new("founder");
+        let files = IdentityFiles::in_data_dir(&scratch.0);
+        let (own, other) = ([1; 32], [2; 32]);
+        assert!(!files.is_founder_of(&own));
+        files.mark_founder_of(&own).expect("it is written");
+        assert_eq!((files.is_founder_of(&own), files.is_founder_of(&other)), (true, false));
+        assert_eq!([files.unmark_founder(), files.unmark_founder()], [Ok(()), Ok(())]);
+        assert!(!files.is_founder_of(&own));
     }
 
     #[test]

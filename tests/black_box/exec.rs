@@ -4,7 +4,7 @@ use crate::node::{Node, is_alive, shell_job, text};
 use crate::wait;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Command, ExitStatus, Stdio};
 
 fn running(node: &Node) -> String {
     let mut job = shell_job("job", "echo pid $$; echo mine > local/f; while :; do sleep 0.05; done");
@@ -35,11 +35,8 @@ fn a_command_runs_beside_the_task_with_its_world_and_its_code() {
     exec(&[&id, "true"]).fails(1, "is not running");
 }
 
-#[test]
-fn exec_passes_input_and_its_end_on() {
-    let node = Node::dev();
-    let id = running(&node);
-    let mut cat = node.drover_command(&["alloc", "exec", &id, "sh", "-c", "cat; echo end"]);
+/// Types lines into a session of `cat; echo end`, each once the one before has come back. Returns how it ended.
+pub fn types_into(mut cat: Command) -> ExitStatus {
     let mut cat = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
     let mut typed = cat.stdin.take().expect("a pipe");
     let mut lines = BufReader::new(cat.stdout.take().expect("a pipe")).lines();
@@ -50,7 +47,15 @@ fn exec_passes_input_and_its_end_on() {
     }
     drop(typed);
     assert_eq!(next(), "end");
-    assert!(cat.wait().expect("its end").success());
+    cat.wait().expect("its end")
+}
+
+#[test]
+fn exec_passes_input_and_its_end_on() {
+    let node = Node::dev();
+    let id = running(&node);
+    let cat = node.drover_command(&["alloc", "exec", &id, "sh", "-c", "cat; echo end"]);
+    assert!(types_into(cat).success());
 }
 
 #[test]
