@@ -42,10 +42,11 @@ fn seen(node: &Node, args: &[&str]) -> String {
 #[test]
 fn a_terminal_is_drawn_on_in_place_and_a_pipe_gets_plain_lines() {
     let node = Node::dev();
-    // deaf to its signal: stopping takes until the kill timeout, so that there is more than one look at it, however slow the machine is
+    // deaf to its signal: stopping takes until the kill timeout, so that there is more than one look at it, also where the first one
+    // comes seconds late
     let script = "trap '' INT; echo deaf; while :; do sleep 0.05; done";
     let job =
-        JobFile { in_group: "count = 9", in_task: "kill_timeout = \"2s\"", ..JobFile::new("many", script) };
+        JobFile { in_group: "count = 9", in_task: "kill_timeout = \"8s\"", ..JobFile::new("many", script) };
     let file = node.write("many.nomad.hcl", &job.text());
     let run = seen(&node, &["job", "run", path(&file)]);
     assert!(run.contains(" is complete, of") && run.contains("finished with status"), "{run:?}");
